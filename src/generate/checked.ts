@@ -1,4 +1,4 @@
-/** A generation's prompt and options, looked into before anything waits or is computed. */
+/** Checks of a generation's prompt and options, before anything waits or is computed. */
 import type { ModelInternals } from '../engine/model-internals.ts';
 import { QuantletError, typeName } from '../errors.ts';
 import type { Grammar } from '../grammar/grammar.ts';
@@ -12,7 +12,10 @@ const countOr = (what: string): Kind => ({
   is: (v) => v === Infinity || v === -1 || (Number.isSafeInteger(v) && (v as number) >= 0),
   expected: `a whole number from 0, or -1 for ${what}`,
 });
-/** Every option of generate; those of the sampler, of grammars and of speculation are looked into where they are used. */
+/**
+ * Every option of generate. Options of the sampler, grammars and speculation are checked where they
+ * are used.
+ */
 export const GENERATE_OPTIONS = {
   ...(Object.fromEntries<Kind>(Object.keys(SAMPLER_DEFAULTS).map((name) => [name, KIND.any])) as Record<keyof SamplerOptions, Kind>),
   grammar: KIND.any,
@@ -32,7 +35,10 @@ export const GENERATE_OPTIONS = {
   watch: internal(KIND.function),
 } satisfies Kinds<GenerateOptions>;
 
-/** What a prompt and options come to, before a grammar is known. @throws ERR_DISPOSED, signal.reason, ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL */
+/**
+ * Checked options and the token ids of the prompt; the grammar comes later.
+ * @throws ERR_DISPOSED, signal.reason, ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL
+ */
 export function checked(
   { engine, tokenizer, assertUsable }: ModelInternals,
   prompt: string | readonly number[],
@@ -53,7 +59,7 @@ export function checked(
   const start = engine.hparams.decoder && startOf({ engine, tokenizer });
   const begun = Number(start !== undefined || allIds[0] === tokenizer.special.bos);
   const keep = Math.min(options.keep === -1 ? allIds.length : options.keep + begun, contextLength >> 1);
-  // What an encoder reads takes no room from the text.
+  // With an encoder, the prompt takes no room from the text.
   const most = start === undefined ? contextLength - reserved(maxTokens, contextLength) : contextLength;
   const fits = options.onContextFull === 'error' || allIds.length <= (shifts ? contextLength : most);
   const promptIds = fits ? allIds : withoutMiddle(allIds, shifts ? keep : most >> 1, most);
@@ -65,7 +71,10 @@ export function checked(
   return { options, promptIds, maxTokens, shifts, start, keep };
 }
 
-/** The sampler that options ask for. @throws ERR_INVALID_ARGUMENT */
+/**
+ * Creates the sampler for these options.
+ * @throws ERR_INVALID_ARGUMENT
+ */
 export function samplerOf(
   { engine, tokenizer, samplerDefaults }: ModelInternals,
   options: Pick<GenerateOptions, keyof SamplerOptions | 'spanBudget'>,
@@ -81,13 +90,19 @@ export function samplerOf(
   });
 }
 
-/** Finds all that is wrong with a generation before anything is computed. @throws as createGeneration's result does */
+/**
+ * Checks everything about a generation without computing anything.
+ * @throws as createGeneration's result does
+ */
 export async function checkGeneration(model: ModelInternals, prompt: readonly number[], asked: GenerateOptions): Promise<void> {
   const { options } = checked(model, prompt, asked);
   samplerOf(model, options, await model.constraint(options, options.signal));
 }
 
-/** What a decoder begins with. @throws ERR_MISSING_METADATA, ERR_GGUF_INVALID */
+/**
+ * First token of a decoder's text.
+ * @throws ERR_MISSING_METADATA, ERR_GGUF_INVALID
+ */
 function startOf({ engine, tokenizer }: Pick<ModelInternals, 'engine' | 'tokenizer'>): number {
   const { arch, decoder, nVocab } = engine.hparams;
   const key = `${arch}.decoder_start_token_id`;
@@ -102,7 +117,7 @@ function startOf({ engine, tokenizer }: Pick<ModelInternals, 'engine' | 'tokeniz
   return start;
 }
 
-/** @throws ERR_INVALID_ARGUMENT where `what` is no list of token ids of the vocabulary */
+/** @throws ERR_INVALID_ARGUMENT if `what` is not a list of token ids in the vocabulary */
 export function checkIds(what: string, ids: readonly number[], nVocab: number): readonly number[] {
   if (!Array.isArray(ids))
     throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is ${typeName(ids)}; expected a text or an array of token ids`);
@@ -112,10 +127,16 @@ export function checkIds(what: string, ids: readonly number[], nVocab: number): 
   return ids;
 }
 
-/** Tokens that a text has room for where its prompt is cut: as many as are asked for, a quarter of the context at most. */
+/**
+ * Tokens kept free for the text if the prompt is cut: maxTokens, but at most a quarter of the
+ * context.
+ */
 export const reserved = (maxTokens: number, contextLength: number): number => Math.max(1, Math.min(maxTokens, contextLength >> 2));
 
-/** The first `keep` tokens and the last ones, so that `n` are left. */
+/**
+ * Cuts the middle out of a prompt: keeps the first `keep` tokens, and the last ones up to `n` in
+ * total.
+ */
 export const withoutMiddle = (ids: readonly number[], keep: number, n: number): number[] => [
   ...ids.slice(0, keep),
   ...ids.slice(ids.length - (n - keep)),

@@ -1,4 +1,4 @@
-/** Texts to vectors, and documents to ranks. */
+/** Embeddings of texts, and ranks of documents. */
 import type { Pooling } from '../arch/hparams.ts';
 import { QuantletError, typeName } from '../errors.ts';
 import { checkIds } from './checked.ts';
@@ -9,9 +9,12 @@ import { KIND, oneOf, type Kinds } from '../options.ts';
 import { atOnce, inSlices, type Work } from '../slices.ts';
 
 export interface EmbedOptions {
-  /** How token vectors become one; default: what the file says, else mean for encoders and last for decoders. */
+  /**
+   * Method that reduces token vectors to one. Default: as the file says, else mean for encoders and
+   * last for decoders.
+   */
   pooling?: Exclude<Pooling, 'none' | 'rank'>;
-  /** Divide each vector by its length, so that a dot product is the cosine. Default true. */
+  /** Divides each vector by its length, so that a dot product is the cosine. Default true. */
   normalize?: boolean;
   signal?: AbortSignal;
 }
@@ -24,7 +27,10 @@ function list<T>(name: string, given: readonly T[]): readonly T[] {
   return given;
 }
 
-/** @throws ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL naming the text that is too long @internal */
+/**
+ * @throws ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL naming the text that is too long
+ * @internal
+ */
 export async function embed(
   model: ModelInternals,
   inputs: readonly (string | readonly number[])[],
@@ -53,8 +59,9 @@ export async function embed(
 }
 
 /**
- * What the graph gives for each text, pooled to one row or, with none, a row for each token. Texts take the slots that are free, and wait for one alone:
- * each that waited would listen to the signal, and others would come after all of them.
+ * Output of the graph for each text: one pooled row, or with 'none' a row for each token. Texts use
+ * the slots that are free, and only one text at a time waits for a slot. If all waited, each would
+ * listen to the signal, and other requests would queue after all of them.
  * @internal
  */
 export async function outputRows(
@@ -92,7 +99,7 @@ export async function outputRows(
 
 /**
  * A score for each document, higher is better.
- * @throws ERR_INVALID_ARGUMENT where the model is not a reranker, ERR_CONTEXT_FULL
+ * @throws ERR_INVALID_ARGUMENT if the model is not a reranker, ERR_CONTEXT_FULL
  * @internal
  */
 export async function rank(
@@ -105,7 +112,8 @@ export async function rank(
   if (model.engine.wants !== 'ranks')
     throw new QuantletError('ERR_INVALID_ARGUMENT', 'the model is not a reranker: its file has no pooling_type rank');
   const ids: number[][] = [];
-  // A query goes before each of its documents: together they may be long although neither is.
+  // The query precedes each document, so all pairs together may be long even if neither part is:
+  // work in slices.
   for (const [i, document] of list('documents', documents).entries()) {
     const tokens = await inSlices(rankPromptWork(model, metadata, query, document), signal);
     checkLength(model, tokens, `document ${i + 1} of ${documents.length}`);
@@ -115,15 +123,22 @@ export async function rank(
   return { scores: rows.map(([row]) => row[0]), tokens: ids.reduce((n, t) => n + t.length, 0) };
 }
 
-/** Rerankers that read left to right know the whole pair at its last token, encoders at their first. @internal */
+/**
+ * Causal rerankers know the whole pair only at its last token; encoders use the first.
+ * @internal
+ */
 export const rankPooling = ({ engine }: ModelInternals): 'last' | 'cls' => (engine.hparams.causal ? 'last' : 'cls');
 
-/** The file's template for a pair where it has one (Qwen 3), else bos query eos sep document eos. @internal */
+/**
+ * Token ids of a pair: by the file's rerank template if it has one (Qwen 3), else bos query eos sep
+ * document eos.
+ * @internal
+ */
 export function rankPrompt(model: ModelInternals, metadata: ReadonlyMap<string, GGUFValue>, query: string, document: string): number[] {
   return atOnce(rankPromptWork(model, metadata, query, document));
 }
 
-/** What people write stays text, in the template too. */
+/** Query and document stay text, also in the template: no control token is read in them. */
 function* rankPromptWork(
   { tokenizer }: ModelInternals,
   metadata: ReadonlyMap<string, GGUFValue>,
@@ -164,7 +179,7 @@ function checkLength({ engine }: ModelInternals, ids: readonly number[], what: s
     );
 }
 
-/** @throws ERR_CONTEXT_FULL, ERR_INVALID_ARGUMENT for none */
+/** @throws ERR_CONTEXT_FULL; ERR_INVALID_ARGUMENT for an empty text */
 function checkTokens(model: ModelInternals, ids: readonly number[], what: string): void {
   checkLength(model, ids, what);
   if (ids.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} has no tokens and the model adds none; give at least one`);
@@ -200,7 +215,10 @@ async function rowsOf(
   return sum ? [Float32Array.from(sum, (x) => x / ids.length)] : rows;
 }
 
-/** llama.cpp's --embd-normalize. -1: as it is; 0: the largest becomes 32760; p: divided by the p-norm, 2 being its length. One of zeros stays as it is. */
+/**
+ * Scales a vector like llama.cpp's --embd-normalize. -1: unchanged; 0: the largest magnitude
+ * becomes 32760; p: divided by the p-norm (2: its length). A vector of zeros stays as it is.
+ */
 export function normalized(row: Float32Array, p: number): Float32Array {
   if (p === -1) return row;
   const size =

@@ -1,4 +1,4 @@
-/** Prompt in, text out: the loop of sampling and decoding around the scheduler. */
+/** Text generation: the loop of computing steps and sampling tokens. */
 import { QuantletError } from '../errors.ts';
 import type { ModelInternals } from '../engine/model-internals.ts';
 import { isSame, type Slot } from '../engine/slots.ts';
@@ -13,15 +13,18 @@ import { createDetokenizer } from '../tokenize/stream.ts';
 export type { GenerateOptions };
 export { draftTimings, predictedPerSecond, type DraftCounts, type Timings } from './timings.ts';
 
-/** Why a text or an answer ended: by itself (its model, its grammar, or a text of `stop`), cut by maxTokens or the context, or in calls of tools. */
+/**
+ * Reason for the end of a text or an answer. `stop`: the model, its grammar or a text of `stop`
+ * ended it; `length`: maxTokens or the context cut it; `tool_calls`: it ended in calls of tools.
+ */
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
 
 export interface GenerationPart {
-  /** The token; -1 for the last part where only held-back text is left. */
+  /** The token; -1 for a last part that has only text that was held back. */
   readonly id: number;
-  /** Text that became complete with it, maybe ''. */
+  /** Text completed by this token, possibly ''. */
   readonly text: string;
-  /** Where options.logprobs asked for them. */
+  /** Present if options.logprobs asks for it. */
   readonly logprobs?: Logprobs;
 }
 
@@ -29,11 +32,14 @@ export interface GenerationResult {
   readonly promptIds: readonly number[];
   readonly ids: readonly number[];
   readonly text: string;
-  /** `stop`: the model ended it, its grammar, or a text of `stop` (stopText); `length`: maxTokens, or the context is full. */
+  /**
+   * `stop`: ended by the model, its grammar, or a text of `stop` (stopText); `length`: maxTokens
+   * reached, or the context is full.
+   */
   readonly finishReason: Exclude<FinishReason, 'tool_calls'>;
-  /** The text of `stop` that ended it. */
+  /** The text of `stop` that ended the generation. */
   readonly stopText?: string;
-  /** Where options.logprobs asked for them: one for each of ids. */
+  /** One for each of ids; present if options.logprobs asks for them. */
   readonly logprobs?: readonly Logprobs[];
   readonly timings: Timings;
 }
@@ -60,17 +66,17 @@ async function* run(
   const probabilities: Logprobs[] = [];
   let text = '';
   let slot: Slot | undefined;
-  /** Parts given out, of how long a prompt, and whether that was all. */
+  /** Number of parts yielded, length of the prompt, and whether everything was yielded. */
   let given = 0;
   let nPrompt = 0;
   let whole = false;
-  /** Tokens of prompt and text that the slot no longer holds. */
+  /** Tokens of prompt and text that were dropped from the slot (onContextFull: 'shift'). */
   let forgotten = 0;
   try {
     const { options, promptIds, maxTokens, shifts, start, keep } = checked(model, prompt, asked);
     const { signal } = options;
     const nLogprobs = options.logprobs === Infinity ? -1 : options.logprobs;
-    // Where an encoder reads the prompt, the text begins with a token that says so.
+    // With an encoder, the decoder's text begins with a start token.
     const beginning = start === undefined ? promptIds : [start];
     nPrompt = beginning.length;
     const constraint = model.constraint(options, signal);
@@ -86,17 +92,18 @@ async function* run(
     const toRead = start === undefined || maxTokens === 0 || isSame(slot.encoded, promptIds) ? [] : promptIds;
     if (toRead.length > 0) slot.encode([]);
     const reused = maxTokens > 0 ? slot.begin(beginning) : slot.reusable(beginning);
-    // Which tokens may come first is found out while the prompt is computed, in case the model's own choice is refused.
+    // Compute the mask for the first token while the prompt is computed, in case the unmasked
+    // choice is refused.
     const firstMask = maxTokens > 0 ? grammar?.prepare() : undefined;
     firstMask?.catch(() => {}); // thrown where the mask is awaited
 
     let finishReason = (maxTokens > 0 ? undefined : 'length') as GenerationResult['finishReason'] | undefined;
     let stopText: string | undefined;
-    /** Tokens of the text that were not given out yet: a step that verifies a draft brings several. */
+    /** Tokens of the text that are not yet yielded. A step that verifies a draft adds several. */
     const parts: GenerationPart[] = [];
-    /** Whether the last token has no place any more. */
+    /** True if the context has no room for the last token. */
     const isFull = (): boolean => nPrompt + ids.length - forgotten > contextLength;
-    /** Takes a chosen token into the text; false: the text is over. */
+    /** Appends a chosen token to the text. Returns false at the end of the text. */
     const take = (id: number, logits: Float32Array): boolean => {
       const ends = tokenizer.isEog(id);
       if (ends && !options.ignoreEos) {
@@ -116,14 +123,20 @@ async function* run(
       return finishReason === undefined;
     };
 
-    /** What the next step computes: the prompt, later the last token, and a draft behind it; from `last` on logits are wanted. */
+    /**
+     * Tokens of the next step: the prompt, later the last token, followed by a draft. Logits are
+     * wanted from index `last` on.
+     */
     const tokens = beginning.slice(reused);
     let last = tokens.length - 1;
     let refused: Float32Array | undefined, failed: { readonly error: unknown } | undefined;
     let drafted = 0;
     let draftSteps = 0;
     const acceptedAt: number[] = [];
-    /** Chooses what comes behind tokens[index]. Where it is what was drafted, the next logits are those of the text, too. */
+    /**
+     * Chooses the token after tokens[index]. Returns true if it equals the drafted token: the next
+     * row of logits then belongs to the text, too.
+     */
     const choose = (logits: Float32Array, index: number): boolean => {
       try {
         const id = sampler.sampleFreely(logits);
@@ -138,7 +151,7 @@ async function* run(
         return goesOn && right;
       } catch (error) {
         if (parts.length === 0) throw error;
-        failed = { error }; // what came before it is given out first
+        failed = { error }; // yield the parts before it first
         return false;
       }
     };
@@ -175,7 +188,8 @@ async function* run(
       parts.length = 0;
       if (failed) throw failed.error;
       if (refused) {
-        // The rules allow something else. What a grammar allows may take a while to find out: meanwhile others go on.
+        // The grammar refused the choice. Computing its mask may take a while, so yield to others
+        // meanwhile.
         await (ids.length === 0 ? firstMask : grammar?.prepare());
         signal?.throwIfAborted();
         const logits = refused;
@@ -190,7 +204,8 @@ async function* run(
         tokens.push(ids[ids.length - 1]);
       }
       if (isFull()) {
-        // The rest of the sequence moves up: its keys depend on positions, so that it is computed again.
+        // Shift: the rest of the sequence moves to earlier positions. Keys depend on positions, so
+        // it is computed again.
         const all = [...slot.tokens, ids[ids.length - 1]];
         const kept = start === undefined ? keep : 1;
         sequence = withoutMiddle(all, kept, kept + ((all.length - kept) >> 1));
@@ -214,7 +229,7 @@ async function* run(
         await scheduler.submit(slot, tokens, last, choose, signal);
       } catch (error) {
         if (parts.length === 0) throw error;
-        failed = { error }; // what a first part of the draft brought is given out
+        failed = { error }; // yield the parts from the first part of the draft
       }
       if (begins && drafting && !finishReason && !failed) await drafting.begin(sequence);
     }
@@ -239,7 +254,7 @@ async function* run(
     };
   } finally {
     if (slot) {
-      // Whoever leaves early finds the slot as if nothing had been computed ahead.
+      // If the caller stops early, truncate the slot to what was yielded.
       if (!whole) slot.truncate(nPrompt + Math.max(given - 1, 0) - forgotten);
       slots.release(slot);
     }
@@ -250,12 +265,17 @@ async function* run(
   }
 }
 
-/** Less than this part of a prompt in common (its bos, a system prompt's first words) is not worth another conversation's cache. */
+/**
+ * A shared beginning of less than this part of the prompt (bos, first words of a system prompt)
+ * does not justify taking another conversation's slot.
+ */
 const WORTH_SHARING = 0.1;
 
 /**
- * The slot that has most of the prompt already. If none has much, the one that was free longest, unless the prompt begins with all that a slot has
- * computed: then nobody loses anything. Somebody who asks again after a timeout may find the slot still in the step that the first try was in.
+ * Chooses the slot that shares most of the prompt. If none shares enough, takes the slot that was
+ * free longest, unless the prompt begins with everything that a slot has computed: then nothing is
+ * lost by extending that slot. `left` are slots still in a step whose caller has gone, for example
+ * after a timeout; a retry can continue there.
  */
 function placeFor(promptIds: readonly number[], free: readonly Slot[], left: readonly Slot[]): Slot {
   let best = free[0];
@@ -267,6 +287,6 @@ function placeFor(promptIds: readonly number[], free: readonly Slot[], left: rea
   return best;
 }
 
-/** The free slot in which an encoder has left this prompt, or the one that was free longest. */
+/** The free slot in which an encoder has read this prompt, else the one that was free longest. */
 const placeRead = (promptIds: readonly number[], free: readonly Slot[]): Slot =>
   free.find(({ encoded }) => isSame(encoded, promptIds)) ?? free[0];

@@ -6,32 +6,55 @@ import type { GenerateSpeculation } from './draft/options.ts';
 import type { Timings } from './timings.ts';
 
 export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
-  /** New tokens at most; undefined or -1: until the model ends the text or the context is full. */
+  /** Most new tokens; undefined or -1: until the model ends the text or the context is full. */
   maxTokens?: number;
-  /** Texts that end the generation; they are not part of its text. */
+  /** Texts that end the generation and are not part of its text. */
   stop?: string | readonly string[];
-  /** Ends the generation with signal.reason; the model is usable again. */
+  /** Ends the generation with signal.reason. The model stays usable. */
   signal?: AbortSignal;
-  /** Read the text of control tokens (`<|im_start|>`) in the prompt as those tokens, as llama-completion does. Default true. */
+  /**
+   * Reads control tokens (`<|im_start|>`) in the prompt's text as these tokens, as llama-completion
+   * does. Default true.
+   */
   parseSpecial?: boolean;
-  /** Go on after end-of-generation tokens. Default false. */
+  /** Continues after end-of-generation tokens. Default false. */
   ignoreEos?: boolean;
-  /** Give each part, and the result, the log probability of each token and of this many most probable ones. Undefined: none. */
+  /**
+   * Adds to each part, and to the result, the log probability of each token and of this many most
+   * probable tokens. Undefined: none.
+   */
   logprobs?: number;
-  /** Control tokens come out as text, except those that end it. Default false. */
+  /** Writes control tokens as text, except those that end the text. Default false. */
   special?: boolean;
   /**
-   * Where prompt and text together outgrow the context. `error` (default): a prompt that does not fit, and a text that fills the context before maxTokens,
-   * end with ERR_CONTEXT_FULL. `shift`: the oldest half behind the first `keep` tokens is forgotten, the rest computed again, and the text goes on.
-   * `truncate-middle`: a prompt that is too long loses its middle, and the text ends where the context is full.
+   * Action if prompt and text together exceed the context.
+   * - `error` (default): ERR_CONTEXT_FULL, for a prompt that does not fit and for a text that fills
+   *   the context before maxTokens.
+   * - `shift`: drops the older half of the tokens after the first `keep`, computes the rest again,
+   *   and continues.
+   * - `truncate-middle`: cuts the middle out of a prompt that is too long, and ends the text when
+   *   the context is full.
    */
   onContextFull?: 'error' | 'shift' | 'truncate-middle';
-  /** With `shift`: tokens of the prompt's beginning that are never forgotten, besides the one that begins a sequence; -1: all. Half of the context at most. Default 0. */
+  /**
+   * With `shift`: number of first prompt tokens that are never dropped, besides the token that
+   * begins a sequence; -1: all. At most half of the context. Default 0.
+   */
   keep?: number;
-  /** Draft with fewer types or shorter than the model was loaded for, or not at all (false). Nothing but the speed depends on it. */
+  /**
+   * Drafts with fewer types or shorter than the model was loaded for, or not at all (false). Only
+   * the speed depends on it.
+   */
   speculation?: GenerateSpeculation | false;
-  /** What chat makes of its reasoningBudget; not together with a grammar. @internal */
+  /**
+   * Limit that chat derives from reasoningBudget. Not available together with a grammar.
+   * @internal
+   */
   spanBudget?: SpanBudget;
-  /** Gets a function that tells at any moment what the text has taken so far: one that is stopped has no result. @internal */
+  /**
+   * Receives a function that returns the timings so far, because a generation that is stopped has
+   * no result.
+   * @internal
+   */
   watch?: (soFar: () => Timings) => void;
 }

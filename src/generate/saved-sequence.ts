@@ -1,10 +1,18 @@
 /**
- * A sequence as bytes: its tokens, keys and values, to go on with in another process or on another day.
+ * A sequence as bytes: its tokens, keys and values, to continue in another process or later.
  *
- *   | "qltstate" | version u32 | header length u32 | header, JSON | tokens i32 | prompt of an encoder, i32 | states of recurrent layers, for each layer and head: K, V, as they lie in the cache (cache-runs.ts) |
+ * - "qltstate"
+ * - version, u32
+ * - length of the header, u32
+ * - header, JSON
+ * - tokens, i32
+ * - prompt of an encoder, i32
+ * - states of recurrent layers
+ * - for each layer and head: K, V, in the order of the cache (cache-runs.ts)
  *
- * The header names the model and how its cache is kept; `tokens` counts them, `sum` is the fingerprint of all that follows it.
- * Numbers are little-endian. What a state holds does not depend on the slot, the context or the number of sequences it came from.
+ * The header names the model and the cache's types. Its `tokens` is their number, its `sum` the
+ * fingerprint of everything after the header. Numbers are little-endian. The contents do not depend
+ * on the slot, the context or the number of sequences they came from.
  */
 import type { OwnBytes } from '../globals.ts';
 import { cacheRuns } from '../engine/cache-runs.ts';
@@ -16,12 +24,15 @@ import { isSame, sharedLength, type Slot, type Slots } from '../engine/slots.ts'
 import { inSlices } from '../slices.ts';
 
 export interface SaveStateOptions {
-  /** Save the part of this prompt that is in the cache, of the sequence that has most of it; an encoder has read all of it or nothing. Default: the whole sequence that was computed last. */
+  /**
+   * Saves the part of this prompt that is in the cache, from the sequence that has most of it. With
+   * an encoder, all of the prompt or nothing. Default: the whole sequence that was computed last.
+   */
   prompt?: string | readonly number[];
   signal?: AbortSignal;
 }
 
-/** A slot by its number, in place of any. */
+/** A slot by its number, instead of any. */
 interface OfSlot {
   slot?: number;
 }
@@ -31,10 +42,10 @@ const MAGIC = encoder.encode('qltstate');
 const VERSION = 6;
 /** Bytes before the header. */
 const PREFIX = MAGIC.length + 8;
-/** Bytes of a header at most, far more than one needs. */
+/** Limit of a header's bytes, far more than one needs. */
 const MOST_HEADER = 4096;
 
-/** What must be equal for a state to fit a model. */
+/** Properties that must be equal for a state to fit a model. */
 interface Identity {
   readonly architecture: string;
   readonly layers: number;
@@ -42,10 +53,10 @@ interface Identity {
   readonly headDim: number;
   readonly cacheTypeK: string;
   readonly cacheTypeV: string;
-  /** Elements of keys and of values that are rotated together, 0 for none. */
+  /** Elements of keys and of values that are rotated together; 0: no rotation. */
   readonly cacheRotationK: number;
   readonly cacheRotationV: number;
-  /** Numbers of a state of all recurrent layers. */
+  /** Numbers in one state of all recurrent layers together. */
   readonly stateSize: number;
   readonly weights: string;
   readonly tokenizer: string;
@@ -53,12 +64,15 @@ interface Identity {
 
 interface Header extends Identity {
   readonly tokens: number;
-  /** Tokens of the prompt that an encoder has read; none where the model has no encoder. */
+  /** Tokens of the prompt that an encoder has read; absent for models without an encoder. */
   readonly encoded?: number | undefined;
   readonly sum: string;
 }
 
-/** @throws ERR_STATE where no sequence was computed (or none begins like the prompt) @internal */
+/**
+ * @throws ERR_STATE if no sequence was computed (or none begins like the prompt)
+ * @internal
+ */
 export async function saveState(
   model: ModelInternals,
   metadata: ReadonlyMap<string, GGUFValue>,
@@ -72,7 +86,7 @@ export async function saveState(
     const n = ids ? sharedLength(slot.tokens, ids) : slot.tokens.length;
     return slot.states ? slot.states.reach(n) : n;
   };
-  // Free slots are listed from the one free longest: the last is the one computed last.
+  // Free slots are listed from the one free longest; the last one was computed last.
   const slot = await slots.acquire(
     signal,
     (free) => (ids ? free.reduce((best, s) => (has(s) > has(best) ? s : best)) : free.at(-1)!),
@@ -87,7 +101,8 @@ export async function saveState(
       );
     const encoded = Int32Array.from(slot.encoded);
     const counts = { tokens: tokens.length, ...(encoded.length > 0 && { encoded: encoded.length }) };
-    // The sum is known at the end, and takes as many characters whatever it is: all is written in its place at once.
+    // The sum is known last, but its length does not vary, so the header's length is known and the
+    // body can be written in place.
     const headerOf = (sum: string): Uint8Array => encoder.encode(JSON.stringify({ ...identity, ...counts, sum } satisfies Header));
     const at0 = PREFIX + headerOf(createFingerprint().hex()).length;
     const bytes = new Uint8Array(at0 + bodyLength(model, counts));
@@ -113,8 +128,8 @@ export async function saveState(
 }
 
 /**
- * Puts a saved sequence into the cache and returns its tokens.
- * @throws ERR_STATE where the bytes are no state, damaged, or of another model; ERR_CONTEXT_FULL
+ * Loads a saved sequence into the cache and returns its tokens.
+ * @throws ERR_STATE if the bytes are not a state, damaged, or of another model; ERR_CONTEXT_FULL
  * @internal
  */
 export async function loadState(
@@ -149,7 +164,7 @@ export async function loadState(
   const ids = all.slice(0, n);
   const slot = await slots.acquire(signal, undefined, slotOf(slots, number));
   try {
-    slot.encode(all.slice(n)); // until all is there, the slot holds no tokens
+    slot.encode(all.slice(n)); // until all data is loaded, the slot has no tokens
     let at = 4 * all.length;
     for (const run of cacheRuns(engine, slot, header, slot.states?.restore(n) ?? 0)) {
       const saved = body.subarray(at, at + run.length);
@@ -169,8 +184,8 @@ export async function loadState(
 }
 
 /**
- * Forgets the sequence of a slot, when it is free.
- * @returns how many tokens it had
+ * Clears the sequence of a slot, when the slot is free.
+ * @returns the number of tokens it had
  * @internal
  */
 export async function eraseSlot({ slots }: ModelInternals, number: number, signal?: AbortSignal): Promise<number> {

@@ -1,27 +1,36 @@
-/** The slots of a model as servers show, keep and clear them. */
+/** Actions on a model's slots, for servers: list, save, restore, erase. */
 import type { ModelInternals } from '../engine/model-internals.ts';
 import type { GGUFValue } from '../gguf/types.ts';
 
 export interface SlotState {
   readonly id: number;
-  /** Tokens whose keys and values it holds. */
+  /** Tokens whose keys and values are in the slot. */
   readonly tokens: number;
-  /** A sequence is being computed in it. */
+  /** A sequence is being computed in the slot. */
   readonly processing: boolean;
 }
 
-/** Each action waits until its slot is free. @throws ERR_INVALID_ARGUMENT for a slot that there is not, or signal.reason */
+/**
+ * Each action waits until its slot is free.
+ * @throws ERR_INVALID_ARGUMENT for a slot that does not exist, or signal.reason
+ */
 export interface ModelSlots {
   list(): readonly SlotState[];
-  /** The slot's sequence as Model.saveState() gives it, and how many tokens it has. @throws ERR_STATE where it has none */
+  /**
+   * The slot's sequence as from Model.saveState(), and its number of tokens.
+   * @throws ERR_STATE if the slot has none
+   */
   save(id: number, signal?: AbortSignal): Promise<{ readonly tokens: number; readonly state: Uint8Array }>;
-  /** Puts a saved sequence into the slot; returns how many tokens it has. @throws ERR_STATE, ERR_CONTEXT_FULL */
+  /**
+   * Loads a saved sequence into the slot. Returns its number of tokens.
+   * @throws ERR_STATE, ERR_CONTEXT_FULL
+   */
   restore(id: number, state: Uint8Array, signal?: AbortSignal): Promise<number>;
-  /** Forgets what the slot holds; returns how many tokens that were. */
+  /** Clears the slot. Returns the number of tokens it had. */
   erase(id: number, signal?: AbortSignal): Promise<number>;
 }
 
-/** Pages load it when a sequence is first saved or taken back. */
+/** Loaded on first use, so that pages do not download it before. */
 const sequences = async () => import('./saved-sequence.ts');
 
 /** @internal */

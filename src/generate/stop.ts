@@ -1,28 +1,32 @@
-/** Stop strings in a text that arrives in pieces. */
+/** Search for stop strings in a text that arrives in pieces. */
 import { QuantletError } from '../errors.ts';
 
-/** What a push lets through: `text` may be shown; `stopped` names the stop string that ended the text, if one did. */
+/**
+ * Result of a push: text that may be shown now, and the stop string that ended the text, if any.
+ */
 export interface StopResult {
   readonly text: string;
   readonly stopped: string | undefined;
 }
 
-/** One text's search for stop strings; see {@link createStopMatcher}. */
+/** Search of one text for stop strings; see {@link createStopMatcher}. */
 export interface StopMatcher {
-  /** Takes the next piece. After a stop every further piece is swallowed. */
+  /** Takes the next piece. After a stop, all further pieces are dropped. */
   push(text: string): StopResult;
-  /** The text is over: returns what was held back and can no longer become a stop string. */
+  /** Ends the text. Returns the text that was held back and can no longer become a stop string. */
   end(): string;
 }
 
 /**
  * Finds the first stop string in a text that arrives in pieces.
  *
- * The string whose last character comes first wins; of those that end together, the longest. This depends on the text
- * alone, so any chunking gives the same answer. Held back is only the longest tail that is still a prefix of a stop string.
+ * The match that ends first wins; of matches that end together, the longest. This depends only on
+ * the text, so any chunking gives the same answer. Only the longest tail that is still a prefix of
+ * a stop string is held back.
  *
- * @param stops strings that end the text; they are not part of it. None: everything passes.
- * @throws QuantletError ERR_INVALID_ARGUMENT for an empty stop string, which would end every text before it starts.
+ * @param stops strings that end the text and are not part of it. With none, everything passes.
+ * @throws QuantletError ERR_INVALID_ARGUMENT for an empty stop string, which would end every text
+ * before it starts
  */
 export function createStopMatcher(stops: readonly string[]): StopMatcher {
   if (!Array.isArray(stops) || stops.some((stop) => typeof stop !== 'string')) {

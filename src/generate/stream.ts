@@ -1,23 +1,23 @@
-/** Generations and conversations as people use them: parts to iterate over, or the whole to await. */
+/** Public form of generations and conversations: iterate over parts, or await the whole result. */
 import { QuantletError } from '../errors.ts';
 
-/** Parts as they come, and the whole. */
+/** An iterable of parts, with the whole result. */
 export interface Stream<Part, Result> extends AsyncIterable<Part> {
-  /** Runs to the end (or waits for the iteration that does) and gives the whole. */
+  /** Runs to the end (or waits for the running iteration) and returns the whole result. */
   result(): Promise<Result>;
 }
 
 /**
- * A generator whose return value is the whole, as something to iterate over once or to await.
- * Leaving the iteration early rejects result() with an AbortError.
+ * Wraps a generator, whose return value is the whole result, as a stream: iterate over it once, or
+ * await the result. Leaving the iteration early rejects result() with an AbortError.
  *
- * @param what how errors call it: `this generation is already ...`
+ * @param what name in errors: `this generation is already ...`
  */
 export function createStream<Part, Result>(what: string, make: () => AsyncGenerator<Part, Result>): Stream<Part, Result> {
   let started = false;
   let settle: { resolve(r: Result): void; reject(e: unknown): void };
   const result = new Promise<Result>((resolve, reject) => (settle = { resolve, reject }));
-  result.catch(() => {}); // whoever iterates hears of the error there
+  result.catch(() => {}); // an iterating caller gets the error there
 
   async function* run(): AsyncGenerator<Part, void> {
     try {
@@ -26,7 +26,7 @@ export function createStream<Part, Result>(what: string, make: () => AsyncGenera
       settle.reject(error);
       throw error;
     } finally {
-      // After the other two this does nothing: the consumer left the loop early.
+      // Has no effect after the other two. Otherwise the caller left the loop early.
       settle.reject(left());
     }
   }
@@ -39,7 +39,7 @@ export function createStream<Part, Result>(what: string, make: () => AsyncGenera
       next: () => parts.next(),
       async return() {
         const end = await parts.return();
-        settle.reject(left()); // for a generator that had not begun: nothing of it runs then, its finally neither
+        settle.reject(left()); // a generator that has not started runs no code on return(), not even its finally
         return end;
       },
     };

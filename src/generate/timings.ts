@@ -1,26 +1,32 @@
-/** Tokens and milliseconds of a generation. */
+/** Counts of tokens, and times in milliseconds, of a generation. */
 
 export interface Timings {
-  /** Prompt tokens that were computed; those that the cache still held are not among them. */
+  /** Prompt tokens that were computed, without those that were still in the cache. */
   readonly promptTokens: number;
   readonly promptMs: number;
   readonly predictedTokens: number;
   readonly predictedMs: number;
-  /** Present if something was drafted. */
+  /** Present if anything was drafted. */
   readonly draft?: DraftCounts;
-  /** With neuronWindow: bytes of neurons that were read from the file meanwhile, of whatever sequence. */
+  /**
+   * With neuronWindow: bytes of neurons read from the file during this generation, for any
+   * sequence.
+   */
   readonly neuronBytes?: number;
 }
 
-/** As llama-server counts it: all tokens by the time behind the first. One alone took none of that: 0. */
+/**
+ * Tokens per second as llama-server counts them: all tokens, by the time after the first one. 0 for
+ * a single token, which has no such time.
+ */
 export const predictedPerSecond = ({ predictedTokens: n, predictedMs }: Timings): number =>
   n > 1 && predictedMs > 0 ? (1000 * n) / predictedMs : 0;
 
-/** Drafts of a generation, and how many were right. */
+/** Counts of a generation's drafts. */
 export interface DraftCounts {
-  /** Tokens that were drafted and computed. */
+  /** Tokens drafted and computed. */
   readonly tokens: number;
-  /** Those of them that are part of the text. */
+  /** Drafted tokens that are part of the text. */
   readonly accepted: number;
   /** Steps that verified a draft. */
   readonly steps: number;
@@ -28,6 +34,6 @@ export interface DraftCounts {
   readonly acceptedAt: readonly number[];
 }
 
-/** The same by llama-server's names, for its `timings`. */
+/** Draft counts by llama-server's names, for its `timings`. */
 export const draftTimings = ({ draft }: Timings): { draft_n?: number; draft_n_accepted?: number } =>
   draft ? { draft_n: draft.tokens, draft_n_accepted: draft.accepted } : {};

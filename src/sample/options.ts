@@ -30,7 +30,7 @@ export interface SamplerOptions {
   /** DRY: penalty = dryMultiplier * dryBase^(repeated tokens - dryAllowedLength); 0: off */
   dryMultiplier?: number;
   dryBase?: number;
-  /** DRY: longest repetition without a penalty, in tokens */
+  /** DRY: a token is penalised if it makes a repetition longer than this many tokens */
   dryAllowedLength?: number;
   /** DRY: number of last tokens searched for repetitions; 0: none, -1: all */
   dryPenaltyLastN?: number;

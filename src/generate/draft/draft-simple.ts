@@ -1,12 +1,15 @@
-/** llama.cpp's draft-simple: a second, small model of the same vocabulary says what it would say. */
+/**
+ * llama.cpp's draft-simple: a small second model with the same vocabulary predicts the next tokens.
+ */
 import type { ModelInternals } from '../../engine/model-internals.ts';
 import { QuantletError } from '../../errors.ts';
 import type { Drafter } from './drafter.ts';
 import type { DraftSimpleOptions } from './options.ts';
 
 /**
- * @param model the draft model; each slot of the model has one of the same index there, in which as much of the sequence is kept as was computed
- * @param nVocab tokens of the model: a draft model may have some more
+ * @param model the draft model. Each slot of the main model has one of the same index here, which
+ * keeps the part of the sequence that was computed.
+ * @param nVocab vocabulary of the main model; a draft model may have some more tokens
  */
 export function createDraftSimple(
   model: ModelInternals,
@@ -17,7 +20,7 @@ export function createDraftSimple(
 ): Drafter {
   const { engine, scheduler, slots } = model;
   const slot = slots.all[index];
-  /** The token that the draft model finds most probable, and how probable. */
+  /** Most probable next token of the draft model, and its probability. */
   let likely = -1;
   let probability = 0;
   const look = (logits: Float32Array): void => {
@@ -29,13 +32,19 @@ export function createDraftSimple(
     probability = 1 / sum;
   };
 
-  /** Computes tokens behind those that the slot holds, with the logits of the last. False where they do not fit the context or the vocabulary. */
+  /**
+   * Computes tokens after those in the slot, with logits for the last. Returns false if they exceed
+   * the context or the vocabulary.
+   */
   const compute = async (ids: readonly number[]): Promise<boolean> => {
     if (slot.tokens.length + ids.length > engine.contextLength || ids.some((id) => id >= engine.hparams.nVocab)) return false;
     await scheduler.submit(slot, ids, ids.length - 1, look, signal);
     return true;
   };
-  /** The slot is held while it computes: steps wait only for those that draft at this moment. A lost worker costs a draft, not the text. */
+  /**
+   * Holds the slot while `work` computes, so that other steps wait only for slots that are
+   * drafting. If a worker is lost, only the draft is lost.
+   */
   const holding = async (work: () => Promise<void>): Promise<void> => {
     await slots.acquire(signal, () => slot);
     try {

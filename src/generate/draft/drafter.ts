@@ -1,36 +1,48 @@
-/** What drafts are to the loop that generates, and what makes them. Results never depend on them: every drafted token is verified. */
+/**
+ * Interfaces between drafts and the loop that generates. Every drafted token is verified, so
+ * results never depend on drafts.
+ */
 import type { Slot } from '../../engine/slots.ts';
 import type { GenerateSpeculation } from './options.ts';
 
-/** One way to draft, for one sequence. */
+/** A method of drafting, for one sequence. */
 export interface Drafter {
   /**
-   * Appends to `out` the tokens that it expects behind `tokens`, at most `most` of them, maybe none.
-   * @param tokens the sequence so far: the prompt and what was generated
+   * Appends up to `most` tokens to `out` that are expected after `tokens`; possibly none.
+   * @param tokens the sequence so far: the prompt and the generated tokens
    */
   draft(tokens: readonly number[], most: number, out: number[]): void | Promise<void>;
-  /** Computes the prompt, before anybody waits for a draft. */
+  /** Computes the prompt ahead of the first draft. */
   begin?(tokens: readonly number[]): Promise<void>;
-  /** Whether drafts take no time worth counting: it is then asked before every step, and learnt from although its draft is not used. */
+  /**
+   * Drafting takes negligible time. Such a drafter is asked before every step, and its latch learns
+   * also from drafts that are not used.
+   */
   readonly free: boolean;
 }
 
-/** The drafts of one generation. */
+/** Drafts of one generation. */
 export interface Drafting {
-  /** The prompt is computed: now the draft model computes it, if there is one. */
+  /**
+   * Called when the prompt is computed. If there is a draft model, it now computes the prompt, too.
+   */
   begin(tokens: readonly number[]): Promise<void> | undefined;
   /**
-   * Appends to `out` what the next step should verify behind the last of `tokens`, at most `most` tokens. From `tokens` it also learns what became of
-   * the draft before. Before the prompt is computed it drafts with n-grams alone: the draft model would be waited for.
+   * Appends to `out` up to `most` tokens that the next step should verify, after the last of
+   * `tokens`. From `tokens` it also learns how much of the previous draft was right. Before
+   * begin(), only n-grams are used, because the draft model would have to compute the prompt first.
    */
   propose(tokens: readonly number[], most: number, out: number[]): Promise<void> | undefined;
 }
 
-/** What the generations of a model share. */
+/** Speculation of a model, shared by its generations. */
 export interface Speculation {
-  /** The drafts of a generation in this slot; undefined: none. @throws ERR_INVALID_ARGUMENT */
+  /**
+   * Drafts of a generation in this slot; undefined: no speculation.
+   * @throws ERR_INVALID_ARGUMENT
+   */
   start(options: GenerateSpeculation | false | undefined, slot: Slot, signal: AbortSignal | undefined): Drafting | undefined;
-  /** Nobody generates: the draft model's threads may go home. */
+  /** Called when no generation runs: lets the draft model's threads end. */
   rest(): void;
   /** Frees the draft model. */
   dispose(): Promise<void>;

@@ -1,52 +1,75 @@
 /**
- * Whether drafts pay. A step of several tokens costs more than a step of one, so a draft is verified only as far as its tokens are expected to be
- * right, and only as far as the loss, should all be wrong, is covered by what drafts have saved so far and a small allowance. Nothing here changes a
- * result. Costs are counted in plain tokens: what one of them takes without a draft.
+ * Decides how many drafted tokens a step should verify. A step of several tokens costs more than a
+ * step of one. So a draft is verified only as far as its tokens are expected to be right, and only
+ * if the loss, should all be wrong, is covered by what drafts have saved so far plus a small
+ * allowance. Results do not depend on this. Costs are in plain tokens: the time of one token
+ * without a draft.
  */
 import type { StepCosts } from '../../engine/step-costs.ts';
 
 export interface Latch {
-  /** How many of at most `most` drafted tokens the next step should verify; 0: none. */
+  /** Number of drafted tokens that the next step should verify, at most `most`; 0: none. */
   plan(most: number): number;
-  /** A step verified so many drafted tokens (maybe none, where a drafter found none), the first `accepted` of which were right; drafting took so long. */
+  /**
+   * Reports a step that verified `drafted` tokens (0 if a drafter found none), of which the first
+   * `accepted` were right. `ms` is the time of drafting.
+   */
   verified(drafted: number, accepted: number, ms: number): void;
-  /** A step without a draft. `guessed`: whether the first token of one that was not used came; undefined: there was none. */
+  /**
+   * Reports a step without a draft. `guessed`: the first token of an unused draft was right;
+   * undefined: there was no draft.
+   */
   plain(guessed?: boolean): void;
 }
 
-/** What a text may lose before anything was saved: drafts that turn out wrong, each time one costs a step of a few tokens. */
+/**
+ * Plain tokens that a text may lose before drafts have saved any: each wrong draft costs a step of
+ * a few tokens.
+ */
 const ALLOWANCE = 3;
-/** It grows by this with every plain token: no text becomes slower than 0.99 of itself, but for the allowance. */
+/**
+ * Growth of the allowance with every plain token. It bounds the slowdown to 1 %, apart from
+ * ALLOWANCE.
+ */
 const INTEREST = 0.01;
-/** What a token that would have been right gives back of the allowance. */
+/** Part of the allowance restored by an unused draft whose first token was right. */
 const HINT = 0.25;
-/** A draft has to promise this much more tokens in the same time. */
+/** Speed-up that a draft must promise to be verified. */
 const WORTH = 1.02;
-/** Chance that a drafted token is right, before anything is known. */
+/** Initial estimate of the probability that a drafted token is right. */
 const PRIOR = 0.85;
-/** What one tested token and what all tokens of a step count at most against what was known before. */
+/**
+ * Greatest weights of new results in that estimate: of one tested token, and of all tokens of a
+ * step.
+ */
 const TOKEN_RATE = 0.2;
 const STEP_RATE = 0.5;
-/** Where drafts do not pay, a short one is tried all the same after so many tokens, then after twice as many, and so on. */
+/**
+ * If drafts do not pay, a short one of TRIAL tokens is still tried after FIRST_PAUSE plain tokens,
+ * and the pause doubles up to LAST_PAUSE.
+ */
 const FIRST_PAUSE = 8;
 const LAST_PAUSE = 1024;
 const TRIAL = 3;
-/** Drafts make a step one of so many tokens: products are made for multiples of four. */
+/** Sizes of steps with drafts. Products are most efficient at multiples of four. */
 const STEP_TOKENS = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
-/** After so many drafted steps one is made without, to learn again what a plain token costs; next to drafts that pay it is cheap. */
+/**
+ * Longest run of steps with drafts. One step without a draft then measures the cost of a plain
+ * token again, which is cheap while drafts pay.
+ */
 const MOST_DRAFTED = 64;
 
-/** @param beside how many sequences take part in a step besides this one */
+/** @param beside number of other sequences that take part in a step */
 export function createLatch(costs: StepCosts, beside: () => number): Latch {
   let chance = PRIOR;
   let saved = ALLOWANCE;
   let pause = FIRST_PAUSE;
   let rested = Infinity;
   let drafts = 0;
-  /** Milliseconds that drafting a token takes. */
+  /** Milliseconds to draft one token. */
   let draftMs = 0;
 
-  /** What verifying n more tokens costs in plain tokens of this step's sequences. */
+  /** Cost of verifying n more tokens, in plain tokens of this step's sequences. */
   const costOf = (n: number, ms: number, others: number): number =>
     ((costs.of(others + 1 + n) - costs.of(others + 1) + ms) * (others + 1)) / costs.of(others + 1);
   const learn = (right: number, tested: number): void => {
@@ -56,7 +79,7 @@ export function createLatch(costs: StepCosts, beside: () => number): Latch {
   return {
     plan(most) {
       if (most === 0 || drafts >= MOST_DRAFTED) return 0;
-      if (rested === Infinity) return Math.min(TRIAL, most); // nobody knows before the first
+      if (rested === Infinity) return Math.min(TRIAL, most); // no results yet
       const others = beside();
       const affordable = (n: number): boolean => costOf(n, n * draftMs, others) <= saved;
       let best = 0;

@@ -1,35 +1,38 @@
 /**
- * llama.cpp's ngram-mod: a table from the hash of n tokens to the one that came behind them, which all sequences of a model fill and read. A draft
- * follows it from token to token, so its length is not fixed. Two n-grams of the same hash take each other's place: a wrong draft, no wrong text.
+ * llama.cpp's ngram-mod: a table from the hash of n tokens to the token that followed them, shared
+ * by all sequences of a model. A draft follows the table from token to token, so its length is not
+ * fixed. N-grams with equal hashes replace each other, which can make a draft wrong but never the
+ * text.
  */
 import type { Drafter } from './drafter.ts';
 import type { NgramModOptions } from './options.ts';
 
-/** log2 of the table's entries: 16 MiB, of which only what was written is ever in memory. */
+/** log2 of the number of entries: 16 MiB, of which only written pages take memory. */
 const LOG2_ENTRIES = 22;
-/** It is emptied when this many of its entries are in use: hashes then begin to meet. */
+/** Number of used entries at which the table is emptied, because collisions become frequent. */
 const FULL = 2 ** LOG2_ENTRIES / 4;
-/** Multiplier of the linear congruential hash, odd and with mixed bits. */
+/** Multiplier of the linear congruential hash: odd, with mixed bits. */
 const MULTIPLIER = 0x9e3779b1;
 
 /** The table of one model. */
 export interface NgramPool {
-  /** A drafter for one sequence. */
+  /** Creates a drafter for one sequence. */
   drafter(options: Required<Pick<NgramModOptions, 'nMin' | 'nMax'>>): Drafter;
 }
 
 /** @param n tokens of an n-gram */
 export function createNgramPool(n: number): NgramPool {
-  /** Token + 1; 0: none. Not touched before it is needed: untouched memory costs nothing. */
+  /** Token + 1; 0: empty. Allocated on first use. */
   let next: Int32Array | undefined;
   let used = 0;
-  // The hash of tokens t is sum of t[i] * MULTIPLIER ** (n - 1 - i): the next window's follows from it by taking out the oldest token.
+  // Rolling hash: the hash of tokens t is the sum of t[i] * MULTIPLIER ** (n - 1 - i). The next
+  // window's hash follows by removing the oldest token.
   let oldest = 1;
   for (let i = 0; i < n; i++) oldest = Math.imul(oldest, MULTIPLIER);
   const roll = (hash: number, token: number, out: number): number =>
     (Math.imul(hash, MULTIPLIER) + token + 1 - Math.imul(out + 1, oldest)) | 0;
   const grow = (hash: number, token: number): number => (Math.imul(hash, MULTIPLIER) + token + 1) | 0;
-  /** The high bits: the low ones of such a hash depend on few tokens. */
+  /** Uses the high bits, because the low bits of such a hash depend on few tokens. */
   const entryOf = (hash: number): number => hash >>> (32 - LOG2_ENTRIES);
 
   const add = (hash: number, token: number): void => {
@@ -44,7 +47,7 @@ export function createNgramPool(n: number): NgramPool {
 
   return {
     drafter({ nMin, nMax }) {
-      /** Tokens seen, and the hash of the last n of them. */
+      /** Number of tokens seen, and the hash of the last n of them. */
       let seen = 0;
       let hash = 0;
       return {

@@ -1,8 +1,14 @@
-/** llama.cpp's ngram-simple: what came behind the last n tokens when they were there before. */
+/**
+ * llama.cpp's ngram-simple: drafts the tokens that followed an earlier occurrence of the last n
+ * tokens.
+ */
 import type { Drafter } from './drafter.ts';
 import type { NgramSimpleOptions } from './options.ts';
 
-/** Where the m tokens reach into the draft itself (the text goes in a circle shorter than m) it goes on with its own tokens. */
+/**
+ * If the earlier occurrence is fewer than m tokens back (the text repeats with a short period), the
+ * draft continues with its own tokens.
+ */
 export function createNgramSimple({ sizeN: n, sizeM, minHits }: Required<NgramSimpleOptions>): Drafter {
   return {
     free: true,
@@ -12,7 +18,8 @@ export function createNgramSimple({ sizeN: n, sizeM, minHits }: Required<NgramSi
       if (end <= n) return;
       let found = -1;
       let hits = 0;
-      // The newest match counts; lastIndexOf is far quicker than a loop at finding where its last token may be.
+      // Use the newest match. lastIndexOf finds positions of its last token much faster than a
+      // loop.
       for (
         let last = tokens.lastIndexOf(tokens[end - 1], end - 2);
         last >= n - 1 && hits < minHits;

@@ -1,43 +1,46 @@
-/** What may be said about speculation, when a model is loaded and for one generation. */
+/** Options of speculation, for loading a model and for one generation. */
 import { QuantletError, tell } from '../../errors.ts';
 import type { KvType } from '../../graph/attention-ops.ts';
 import type { ModelSource } from '../../io/model-files.ts';
 import { checkOptions, KIND, type Kind, type Kinds } from '../../options.ts';
 
 export interface DraftSimpleOptions {
-  /** Tokens drafted at most. Default 3. */
+  /** Most tokens of a draft. Default 3. */
   nMax?: number;
-  /** A draft that is shorter is not used. Default 0. */
+  /** Shorter drafts are not used. Default 0. */
   nMin?: number;
-  /** A token that the draft model gives a smaller probability is not drafted, and none behind it. Default 0. */
+  /** Probability below which drafting stops before a token. Default 0. */
   pMin?: number;
 }
 
 export interface NgramSimpleOptions {
-  /** Last tokens of the sequence that must have been there before. Default 12. */
+  /** Number of last tokens that must have occurred before. Default 12. */
   sizeN?: number;
-  /** Tokens drafted at most: those that came behind them. Default 48. */
+  /** Most tokens of a draft, taken from after the earlier occurrence. Default 48. */
   sizeM?: number;
-  /** How often they must have been there. Default 1. */
+  /** Least number of earlier occurrences. Default 1. */
   minHits?: number;
 }
 
 export interface NgramModOptions {
-  /** Last tokens of the sequence that are looked up. Default 24. */
+  /** Number of last tokens that are looked up. Default 24. */
   nMatch?: number;
-  /** A draft that could not be this long is not used. Default 48. */
+  /** Drafts that cannot reach this length are not used. Default 48. */
   nMin?: number;
-  /** Tokens drafted at most. Default 64. */
+  /** Most tokens of a draft. Default 64. */
   nMax?: number;
 }
 
-/** In llama.cpp's order: where several are given, the first that has a draft is used. */
+/** Types in llama.cpp's order. If several are enabled, the first that has a draft is used. */
 export const SPECULATION_TYPES = ['ngram-simple', 'ngram-mod', 'draft-simple'] as const;
 export type SpeculationType = (typeof SPECULATION_TYPES)[number];
 
-/** What one generation may narrow: fewer types, shorter drafts. */
+/**
+ * Speculation of one generation: it can use fewer types or shorter drafts than the model was loaded
+ * for.
+ */
 export interface GenerateSpeculation {
-  /** `none`, or one or several of `ngram-simple`, `ngram-mod`, `draft-simple`. */
+  /** `none`, or one or more of `ngram-simple`, `ngram-mod`, `draft-simple`. */
   type?: SpeculationType | 'none' | readonly (SpeculationType | 'none')[];
   draft?: DraftSimpleOptions;
   ngramSimple?: NgramSimpleOptions;
@@ -45,22 +48,28 @@ export interface GenerateSpeculation {
 }
 
 export interface DraftModelOptions extends DraftSimpleOptions {
-  /** The draft model (GGUF): a small one with the model's vocabulary. With it the type is `draft-simple` where none is given. */
+  /**
+   * The draft model (GGUF): a small one with the same vocabulary. If given, the default of `type`
+   * is `draft-simple`.
+   */
   model?: ModelSource | readonly ModelSource[];
-  /** Threads of the draft model; default: those of the model. */
+  /** Threads of the draft model. Default: those of the model. */
   threads?: number;
-  /** What the draft model's cache is kept as. Default `f16`. */
+  /** Type of the draft model's KV cache. Default `f16`. */
   cacheTypeK?: KvType;
   cacheTypeV?: KvType;
 }
 
-/** Speculation as a model is loaded with it: every generation speculates so, unless it says otherwise. */
+/**
+ * Speculation that a model is loaded with. It applies to every generation that does not set its
+ * own.
+ */
 export interface SpeculationOptions extends GenerateSpeculation {
   draft?: DraftModelOptions;
   ngramMod?: NgramModOptions;
 }
 
-/** Everything decided. */
+/** Resolved options. */
 export interface SpeculationLimits {
   readonly types: readonly SpeculationType[];
   readonly draft: Required<DraftSimpleOptions>;
@@ -68,7 +77,7 @@ export interface SpeculationLimits {
   readonly ngramMod: Required<NgramModOptions>;
 }
 
-/** llama.cpp's. */
+/** llama.cpp's defaults. */
 const DEFAULTS: SpeculationLimits = {
   types: [],
   draft: { nMax: 3, nMin: 0, pMin: 0 },
@@ -76,7 +85,7 @@ const DEFAULTS: SpeculationLimits = {
   ngramMod: { nMatch: 24, nMin: 48, nMax: 64 },
 };
 
-/** Tokens of a draft, and of an n-gram, at most. */
+/** Limit of a draft's and of an n-gram's length in tokens. */
 const MOST = 1024;
 const wholeFrom = (least: number): Kind => ({
   is: (v) => Number.isInteger(v) && (v as number) >= least && (v as number) <= MOST,
@@ -107,15 +116,16 @@ function typesOf(type: unknown): SpeculationType[] {
   return SPECULATION_TYPES.filter((one) => given.includes(one));
 }
 
-/** What is set of the options, over what holds else. */
+/** The options that are set, over `base`. */
 const over = <T extends object>(base: T, options: Partial<T> | undefined): T => ({
   ...base,
   ...Object.fromEntries(Object.entries(options ?? {}).filter(([key, value]) => key in base && value !== undefined)),
 });
 
 /**
- * What a model is loaded with.
- * @throws ERR_INVALID_ARGUMENT for an option that is none, a type that does not exist, or draft-simple without a draft model
+ * Resolves the options of loading a model.
+ * @throws ERR_INVALID_ARGUMENT for an unknown option, an unknown type, or draft-simple without a
+ * draft model
  */
 export function loadLimits(options: SpeculationOptions | undefined): SpeculationLimits {
   const { type, draft, ngramSimple, ngramMod } = checkOptions('speculation', options, kinds) as SpeculationOptions;
@@ -137,8 +147,8 @@ export function loadLimits(options: SpeculationOptions | undefined): Speculation
 }
 
 /**
- * What one generation makes of what its model was loaded with.
- * @throws ERR_INVALID_ARGUMENT for what the model was not loaded for
+ * Resolves the options of one generation, over those that the model was loaded with.
+ * @throws ERR_INVALID_ARGUMENT for a type or a length that the model was not loaded for
  */
 export function generateLimits(loaded: SpeculationLimits | undefined, options: GenerateSpeculation | false | undefined): SpeculationLimits {
   const base = loaded ?? DEFAULTS;
@@ -169,7 +179,7 @@ export function generateLimits(loaded: SpeculationLimits | undefined, options: G
   return limits;
 }
 
-/** Tokens of a draft at most. */
+/** Most tokens of a draft. */
 export function longestDraft({ types, draft, ngramSimple, ngramMod }: SpeculationLimits): number {
   return Math.max(
     0,

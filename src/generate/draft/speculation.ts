@@ -1,6 +1,7 @@
 /**
- * Speculative decoding: drafters propose the next tokens, the model computes them in one step, and the sampler draws position by position as it would
- * have drawn without. A token's logits are the same bits alone and in a step of many, so ids, text and log probabilities are the same, too.
+ * Speculative decoding. Drafters propose the next tokens, the model computes them in one step, and
+ * the sampler draws position by position, as it would without drafts. A token's logits have the
+ * same bits alone and in a step of many tokens, so ids, text and log probabilities are the same.
  */
 import type { ModelInternals } from '../../engine/model-internals.ts';
 import type { Scheduler } from '../../engine/scheduler.ts';
@@ -14,13 +15,13 @@ import { createNgramPool } from './ngram-mod.ts';
 import { createNgramSimple } from './ngram-simple.ts';
 import { generateLimits, type SpeculationLimits, type SpeculationType } from './options.ts';
 
-/** The draft model, where draft-simple is among the types. */
+/** The draft model, if draft-simple is among the types. */
 export interface DraftModel {
   readonly internals: ModelInternals;
   dispose(): Promise<void>;
 }
 
-/** @param nVocab tokens of the model that is drafted for */
+/** @param nVocab tokens of the main model */
 export function createSpeculation(
   loaded: SpeculationLimits,
   { costs }: Scheduler,
@@ -47,7 +48,7 @@ export function createSpeculation(
   };
 }
 
-/** A drafter, whether it pays, and the first token of its draft where that was not used (else -1). */
+/** A drafter, its latch, and the first token of its draft if the draft was not used (else -1). */
 interface Source {
   readonly drafter: Drafter;
   readonly latch: Latch;
@@ -55,7 +56,10 @@ interface Source {
 }
 
 function createDrafting(sources: readonly Source[]): Drafting {
-  /** The last draft, whose it was (undefined: there was none), how long it took, and how many tokens there were before it. */
+  /**
+   * Last draft: its tokens, its source (undefined: no draft), the time it took, and the length of
+   * the sequence before it.
+   */
   const last: number[] = [];
   let used: Source | undefined;
   let ms = 0;
@@ -113,11 +117,14 @@ function createDrafting(sources: readonly Source[]): Drafting {
   };
 }
 
-/** llama.cpp lets the first tokens differ (unknown, beginning, end and padding have many names), and vocabularies end in different padding. */
+/**
+ * As in llama.cpp, the first tokens may differ (names of unknown, beginning, end and padding vary),
+ * and so may the padding at the end of the vocabulary.
+ */
 const FIRST_COMPARED = 5;
 const MOST_PADDING = 128;
 
-/** @throws ERR_INVALID_ARGUMENT where a draft model's tokens are not those of the model */
+/** @throws ERR_INVALID_ARGUMENT if the draft model's tokens differ from the main model's */
 export function checkVocabularies(model: Tokenizer, draft: Tokenizer): void {
   const refuse = (what: string): never => {
     throw new QuantletError(
