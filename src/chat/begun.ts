@@ -3,6 +3,7 @@ import { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 import { unusedMark, type RenderedPrompt } from './contents.ts';
+import { bigJson } from './exact-json.ts';
 import type { ChatFormat } from './formats.ts';
 import { contentText, type ChatMessage } from './messages.ts';
 import { openReasoning } from './parser.ts';
@@ -83,7 +84,7 @@ function* cutWritten(
   inReasoning: boolean,
   write: WriteMessages,
 ): Work<Required<BegunPrompt> | undefined> {
-  const end = unusedMark(JSON.stringify(messages));
+  const end = unusedMark(bigJson(messages));
   const text = inReasoning ? (last.reasoning_content ?? '') : contentText(last.content);
   const ended: ChatMessage = inReasoning ? { ...last, content: '', reasoning_content: text + end } : { ...last, content: text + end };
   let rendered: RenderedPrompt;

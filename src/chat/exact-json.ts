@@ -72,6 +72,25 @@ function note({ value, key }: Frame, number?: string): void {
   else spellings.set(value, new Map([[key, number]]));
 }
 
+/** The number in a list or object under a key, where JavaScript would write it otherwise, and of integers of type bigint; else undefined. */
+export function spellingOf(holder: object, key: string): string | undefined {
+  const value = (holder as Readonly<Record<string, unknown>>)[key];
+  if (typeof value === 'bigint') return String(value);
+  const text = typeof value === 'number' ? spellings.get(holder)?.get(key) : undefined;
+  return text !== undefined && Object.is(Number(text), value) ? text : undefined;
+}
+
+/** Gives a copy of a list or object the spellings of the original: of numbers that it has under the same key. */
+export function keepSpellings<T extends object>(copy: T, original: object): T {
+  const known = spellings.get(original);
+  if (known) spellings.set(copy, new Map(known));
+  return copy;
+}
+
+/** JSON.stringify() of what may have integers of type bigint: their digits are written. */
+export const bigJson = (value: unknown): string =>
+  JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? String(part) : part));
+
 /** Stand-ins for numbers of one text. */
 export interface NumberMarks {
   /** The value with a stand-in for every number that was spelled otherwise than JavaScript and Python write it. */
@@ -103,10 +122,9 @@ export function createNumberMarks(given: () => string): NumberMarks {
   };
   const mark = (value: unknown): unknown => {
     if (typeof value !== 'object' || value === null) return value;
-    const spelled = spellings.get(value);
     const one = (key: string, part: unknown): unknown => {
-      const text = typeof part === 'number' ? spelled?.get(key) : undefined;
-      return text === undefined || texts.length === MOST || Number(text) !== part ? mark(part) : standIn(text);
+      const text = spellingOf(value, key);
+      return text === undefined || texts.length === MOST ? mark(part) : standIn(text);
     };
     if (Array.isArray(value)) return value.map((part, i) => one(String(i), part));
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, one(key, part)]));
@@ -122,7 +140,7 @@ export function createNumberMarks(given: () => string): NumberMarks {
 
 /** JSON.stringify() with numbers as they were spelled. */
 export function exactJson(value: unknown, indent?: number): string {
-  const numbers = createNumberMarks(() => JSON.stringify(value));
+  const numbers = createNumberMarks(() => bigJson(value));
   return numbers.take(JSON.stringify(numbers.mark(value), null, indent));
 }
 

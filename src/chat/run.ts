@@ -6,6 +6,7 @@ import { plainFormat, type PlainFormat } from '../grammar/schema-source.ts';
 import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
+import { bigJson, keepSpellings } from './exact-json.ts';
 import { jsonCallFormat, type ChatFormat } from './formats.ts';
 import { checkTools, type ChatMessage, type ChatTool } from './messages.ts';
 import { createChatParser, openReasoning, type ChatEvent } from './parser.ts';
@@ -314,16 +315,15 @@ function callSchema(tool: ChatTool, index: number, definitions: Record<string, o
 
 /** A schema put inside another: its references, which start at its own root, are made to start at a definition. */
 function rooted(schema: object, name: string, definitions: Record<string, object>): object {
-  if (!JSON.stringify(schema).includes('"$ref"')) return schema;
+  if (!bigJson(schema).includes('"$ref"')) return schema;
   const move = (value: unknown): unknown => {
-    if (Array.isArray(value)) return value.map(move);
     if (typeof value !== 'object' || value === null) return value;
-    return Object.fromEntries(
-      Object.entries(value).map(([key, item]) => [
-        key,
-        key === '$ref' && typeof item === 'string' ? item.replace(/^#/, `#/$defs/${name}`) : move(item),
-      ]),
-    );
+    if (Array.isArray(value)) return keepSpellings(value.map(move), value);
+    const moved = Object.entries(value).map(([key, item]: [string, unknown]) => [
+      key,
+      key === '$ref' && typeof item === 'string' ? item.replace(/^#/, `#/$defs/${name}`) : move(item),
+    ]);
+    return keepSpellings(Object.fromEntries(moved) as object, value);
   };
   definitions[name] = move(schema) as object;
   return { $ref: `#/$defs/${name}` };

@@ -6,7 +6,7 @@ import { writeBegun, type BegunPrompt, type Continuation } from './begun.ts';
 import { probe, type ChatCapabilities } from './capabilities.ts';
 import { createContentMarks, noMarks, type RenderedPrompt } from './contents.ts';
 import { draftsOf } from './drafts.ts';
-import { createNumberMarks } from './exact-json.ts';
+import { bigJson, createNumberMarks } from './exact-json.ts';
 import { detectFormat, type ChatFormat } from './formats.ts';
 import { compileJinja, strftime, TemplateBudget, type CompiledJinja } from './jinja.ts';
 import { NAMED_TEMPLATES } from './named-templates.ts';
@@ -132,8 +132,8 @@ export function createChatTemplate(
     extra = {},
     breaksIn,
   }: RenderOptions): Work<RenderedPrompt> {
-    const marks = breaksIn ? createContentMarks(breaksIn, () => JSON.stringify([messages, offered, extra]) + text) : noMarks;
-    const numbers = createNumberMarks(() => JSON.stringify([messages, offered, extra]) + text);
+    const marks = breaksIn ? createContentMarks(breaksIn, () => bigJson([messages, offered, extra]) + text) : noMarks;
+    const numbers = createNumberMarks(() => bigJson([messages, offered, extra]) + text);
     const tools = yield* marks.markAll(numbers.mark(offered.map(completeTool)));
     function* prompt(tools: readonly ChatTool[]): Work<RenderedPrompt> {
       const given = yield* draftsOf(messages, tools, { can: capabilities, format, source: text, marks, numbers, read });

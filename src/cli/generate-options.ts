@@ -1,4 +1,5 @@
 /** What run and chat share: the flags that say how text is made, as options of generate() and chat(). */
+import { parseExactJson } from '../chat/exact-json.ts';
 import { QuantletError } from '../errors.ts';
 import type { GenerateOptions } from '../generate/generate.ts';
 import { SAMPLER_NAMES, type SamplerName, type SamplerOptions } from '../sample/options.ts';
@@ -81,7 +82,7 @@ async function constraintOf(values: GenerateFlags): Promise<Pick<GenerateOptions
 export function jsonOf(flag: string, text: string): object {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseExactJson(text);
   } catch (cause) {
     const file = flag === '--json-schema' && /\.json$/i.test(text) ? '; --json-schema-file (-jf) reads it from a file' : '';
     throw new QuantletError('ERR_USAGE', `${flag} is not JSON: ${(cause as Error).message}${file}`, { cause });

@@ -1,9 +1,11 @@
 /** A JSON schema as GBNF. */
 import { atOnce, type Work } from '../slices.ts';
+import { withWrittenNumbers, writtenJson } from './exact-number.ts';
 import { gbnfChoice, gbnfRepeat, gbnfText } from './gbnf-text.ts';
-import { integerRange, numberRange } from './schema-number.ts';
+import { boundedNumber } from './schema-number.ts';
 import { patternToGbnf } from './schema-pattern.ts';
-import { createExpander, resolveReference, schemaError } from './schema-plain.ts';
+import { schemaError } from './schema-error.ts';
+import { createExpander, resolveReference } from './schema-plain.ts';
 import type { JsonSchema, JsonType, Located, Plain } from './schema-plain.ts';
 import { keyExcept, quoted, SHARED_RULES, STRING_FORMATS } from './schema-string.ts';
 import { createValueTest } from './schema-values.ts';
@@ -36,8 +38,9 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
 }
 
 /** The same as work that pauses. */
-export function* jsonSchemaWork(schema: JsonSchema): Work<string> {
-  refuseLarge(schema);
+export function* jsonSchemaWork(given: JsonSchema): Work<string> {
+  refuseLarge(given);
+  const schema = withWrittenNumbers(given);
   let written = 0;
   const expand = createExpander(schema);
   const accepts = createValueTest(expand);
@@ -145,7 +148,7 @@ export function* jsonSchemaWork(schema: JsonSchema): Work<string> {
     if (plain.values) {
       const texts: string[] = [];
       for (const value of plain.values) {
-        if (yield* accepts(plain, value)) texts.push(gbnfText(JSON.stringify(value)));
+        if (yield* accepts(plain, value)) texts.push(gbnfText(writtenJson(value)));
         yield;
       }
       return gbnfChoice(texts);
@@ -189,23 +192,7 @@ export function* jsonSchemaWork(schema: JsonSchema): Work<string> {
     const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = plain;
     if (minimum === undefined && maximum === undefined && exclusiveMinimum === undefined && exclusiveMaximum === undefined)
       return share(type);
-    if (type === 'integer') {
-      const lows = [
-        minimum === undefined ? undefined : Math.ceil(minimum),
-        exclusiveMinimum === undefined ? undefined : BigInt(Math.floor(exclusiveMinimum)) + 1n,
-      ];
-      const highs = [
-        maximum === undefined ? undefined : Math.floor(maximum),
-        exclusiveMaximum === undefined ? undefined : BigInt(Math.ceil(exclusiveMaximum)) - 1n,
-      ];
-      return integerRange(
-        extreme(lows, (a, b) => a > b),
-        extreme(highs, (a, b) => a < b),
-      );
-    }
-    const low = exclusiveMinimum === undefined || exclusiveMinimum < (minimum ?? -Infinity) ? minimum : beside(exclusiveMinimum, 1);
-    const high = exclusiveMaximum === undefined || exclusiveMaximum > (maximum ?? Infinity) ? maximum : beside(exclusiveMaximum, -1);
-    return low !== undefined && high !== undefined && low > high ? undefined : numberRange(low, high);
+    return boundedNumber(type, plain);
   }
 
   function* string({ minLength, maxLength, pattern, format, pointer }: Plain): Work<string | undefined> {
@@ -327,17 +314,4 @@ function refuseLarge(schema: JsonSchema): void {
       throw schemaError('', `the texts of the schema have more than ${MAX_CHARACTERS} characters: expected fewer or shorter ones`);
   };
   visit(schema, 0);
-}
-
-function extreme(bounds: readonly (number | bigint | undefined)[], beats: (a: bigint, b: bigint) => boolean): bigint | undefined {
-  return bounds.reduce<bigint | undefined>((best, bound) => {
-    if (bound === undefined) return best;
-    const value = BigInt(bound);
-    return best === undefined || beats(value, best) ? value : best;
-  }, undefined);
-}
-
-/** A number a little above (1) or below (-1) a bound that is itself excluded. */
-function beside(bound: number, direction: 1 | -1): number {
-  return bound + direction * Math.max(Math.abs(bound) * 2 ** -50, bound === 0 || Math.abs(bound) > 1e-9 ? 1e-15 : 0);
 }

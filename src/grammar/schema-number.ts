@@ -1,7 +1,16 @@
 /** JSON numbers between bounds as GBNF, for json-schema.ts. */
+import { compareDecimals, unitsOf, type Decimal as Written } from './exact-number.ts';
 import { gbnfChoice, gbnfClass, gbnfRepeat } from './gbnf-text.ts';
 
 /** JSON numbers within bounds, as GBNF. Every function returns undefined where no number is left. */
+
+/** The bounds of a schema, as they are written. */
+export interface Bounds {
+  readonly minimum?: Written;
+  readonly maximum?: Written;
+  readonly exclusiveMinimum?: Written;
+  readonly exclusiveMaximum?: Written;
+}
 
 /** Digits of an integer, sign aside, where a bound does not ask for more: all are exact as a double. */
 const INTEGER_DIGITS = 15;
@@ -40,7 +49,7 @@ function naturals(low: bigint, high: bigint, after: (digits: number) => string =
 }
 
 /** Integers from low to high, both included; undefined is no bound. */
-export function integerRange(low: bigint | undefined, high: bigint | undefined): string | undefined {
+function integerRange(low: bigint | undefined, high: bigint | undefined): string | undefined {
   const reach = (bound: bigint | undefined): bigint =>
     power(Math.max(INTEGER_DIGITS, bound === undefined ? 0 : String(bound).length + 1)) - 1n;
   const least = low ?? -reach(high);
@@ -57,17 +66,10 @@ interface Decimal {
   readonly fraction: string;
 }
 
-/** The shortest decimal of a double >= 0, its fraction cut to FRACTION_DIGITS downwards or upwards. */
-function decimal(value: number, up: boolean): Decimal {
-  const [mantissa, exponent] = value.toExponential().split('e');
-  const digits = mantissa.replace('.', '');
-  const point = Number(exponent) + 1;
-  const whole = point <= 0 ? '0' : digits.slice(0, point).padEnd(point, '0');
-  const fraction = point <= 0 ? '0'.repeat(-point) + digits : digits.slice(point);
-  let kept = BigInt(whole + fraction.slice(0, FRACTION_DIGITS).padEnd(FRACTION_DIGITS, '0'));
-  if (up && /[1-9]/.test(fraction.slice(FRACTION_DIGITS))) kept += 1n;
-  const scaled = String(kept).padStart(FRACTION_DIGITS + 1, '0');
-  return { whole: BigInt(scaled.slice(0, -FRACTION_DIGITS)), fraction: scaled.slice(-FRACTION_DIGITS).replace(/0+$/, '') };
+/** A number >= 0 in units of 10^-FRACTION_DIGITS. */
+function fixed(units: bigint): Decimal {
+  const digits = String(units).padStart(FRACTION_DIGITS + 1, '0');
+  return { whole: BigInt(digits.slice(0, -FRACTION_DIGITS)), fraction: digits.slice(-FRACTION_DIGITS).replace(/0+$/, '') };
 }
 
 /** Which digits may follow a point so far: none at all, and some. */
@@ -132,17 +134,50 @@ function positives(low: Decimal, high: Decimal | undefined): string | undefined 
 }
 
 /**
- * Numbers without exponent from low to high, both included; undefined is no bound. A text at least as large as the
- * shortest decimal of a double is read as at least that double, so every one of them keeps the bounds when parsed.
+ * Numbers without exponent from low to high, both included and in units of 10^-FRACTION_DIGITS; undefined is no bound. Readers that have doubles keep
+ * the bounds too: a text at least as large as another is read as a double at least as large.
  */
-export function numberRange(low: number | undefined, high: number | undefined): string | undefined {
+function numberRange(low: bigint | undefined, high: bigint | undefined): string | undefined {
   const negative =
-    low === undefined || low < 0
-      ? positives(decimal(high !== undefined && high < 0 ? -high : 0, true), low === undefined ? undefined : decimal(-low, false))
+    low === undefined || low < 0n
+      ? positives(fixed(high !== undefined && high < 0n ? -high : 0n), low === undefined ? undefined : fixed(-low))
       : undefined;
   const positive =
-    high === undefined || high >= 0
-      ? positives(decimal(low !== undefined && low > 0 ? low : 0, true), high === undefined ? undefined : decimal(high, false))
+    high === undefined || high >= 0n
+      ? positives(fixed(low !== undefined && low > 0n ? low : 0n), high === undefined ? undefined : fixed(high))
       : undefined;
   return gbnfChoice([negative === undefined ? undefined : `"-" ${negative}`, positive]);
+}
+
+const bigger = (a: bigint, b: bigint): bigint => (a > b ? a : b);
+
+/** The units above (1) or below (-1) a bound that is itself excluded: far enough that readers with doubles tell the two apart. */
+function beside(bound: Written, direction: 1 | -1): bigint {
+  const units = unitsOf(bound, FRACTION_DIGITS, direction > 0);
+  const size = units < 0n ? -units : units;
+  const least = units === 0n || size > power(FRACTION_DIGITS - 9) ? power(FRACTION_DIGITS - 15) : 1n;
+  return units + BigInt(direction) * bigger((size >> 50n) + 1n, least);
+}
+
+/** The numbers, or integers, that keep a schema's bounds. */
+export function boundedNumber(
+  type: 'integer' | 'number',
+  { minimum, maximum, exclusiveMinimum, exclusiveMaximum }: Bounds,
+): string | undefined {
+  const strictLow = exclusiveMinimum && !(minimum && compareDecimals(exclusiveMinimum, minimum) < 0);
+  const strictHigh = exclusiveMaximum && !(maximum && compareDecimals(exclusiveMaximum, maximum) > 0);
+  const integer = type === 'integer';
+  const places = integer ? 0 : FRACTION_DIGITS;
+  const low = strictLow
+    ? integer
+      ? unitsOf(exclusiveMinimum, 0, false) + 1n
+      : beside(exclusiveMinimum, 1)
+    : minimum && unitsOf(minimum, places, true);
+  const high = strictHigh
+    ? integer
+      ? unitsOf(exclusiveMaximum, 0, true) - 1n
+      : beside(exclusiveMaximum, -1)
+    : maximum && unitsOf(maximum, places, false);
+  if (low !== undefined && high !== undefined && low > high) return undefined;
+  return integer ? integerRange(low, high) : numberRange(low, high);
 }

@@ -1,7 +1,10 @@
 /** JSON schemas brought into one plain form: references followed, allOf and anyOf multiplied out. */
 import { shortJson } from '../chat/json.ts';
-import { QuantletError } from '../errors.ts';
+import type { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
+import { compareDecimals, decimalOf, isNumber, WrittenNumber, type Decimal } from './exact-number.ts';
+import { schemaError } from './schema-error.ts';
+import type { Bounds } from './schema-number.ts';
 
 /** A JSON Schema: true (anything), false (nothing), or keywords. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
@@ -17,7 +20,7 @@ export interface Located {
 /**
  * One way to satisfy a schema, with references and combinators resolved. Lists of Located all hold at once.
  */
-export interface Plain {
+export interface Plain extends Bounds {
   /** names the schemas it was made of: equal keys, equal meaning; empty where anything is allowed */
   readonly key: string;
   readonly pointer: string;
@@ -34,10 +37,6 @@ export interface Plain {
   readonly maxLength?: number;
   readonly pattern?: string;
   readonly format?: string;
-  readonly minimum?: number;
-  readonly maximum?: number;
-  readonly exclusiveMinimum?: number;
-  readonly exclusiveMaximum?: number;
 }
 
 /** Keywords that say something to people or tools, not about the text. */
@@ -64,6 +63,8 @@ const ANNOTATIONS = new Set([
 const COMBINATORS = new Set(['$ref', 'allOf', 'anyOf', 'oneOf']);
 const NUMERIC_FORMATS = new Set(['int32', 'int64', 'float', 'double']);
 const TYPES: readonly string[] = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string'];
+/** Bounds of bounds. */
+const LARGEST = decimalOf(1e21);
 const MAX_ALTERNATIVES = 2000;
 /** References that lead on to further references. */
 const MAX_CHAIN = 200;
@@ -75,9 +76,8 @@ const STRIDE = 256;
 /** Properties and values that combining schemas writes down again, all together: two thousand alternatives of ten thousand properties would fill the memory. */
 const MAX_COPIED = 500_000;
 
-export function schemaError(pointer: string, message: string): QuantletError {
-  return new QuantletError('ERR_GRAMMAR', `schema ${pointer === '' ? '#' : `#${pointer}`}: ${message}`);
-}
+/** A value for a message. */
+const shown = (value: unknown): string => (value instanceof WrittenNumber ? value.text.slice(0, 80) : shortJson(value));
 
 export const escapePointer = (part: string): string => part.replaceAll('~', '~0').replaceAll('/', '~1');
 
@@ -124,8 +124,8 @@ export function createExpander(document: JsonSchema): Expander {
   function* expand({ schema, pointer }: Located, followed: ReadonlySet<string>): Work<readonly Plain[]> {
     if (++parts > MAX_PARTS) throw schemaError(pointer, `its references and combinations make more than ${MAX_PARTS} schemas`);
     if (schema === false) return [];
-    if (typeof schema !== 'object' && schema !== true)
-      throw schemaError(pointer, `found ${shortJson(schema)}, expected true, false or an object`);
+    if ((typeof schema !== 'object' && schema !== true) || schema instanceof WrittenNumber)
+      throw schemaError(pointer, `found ${shown(schema)}, expected true, false or an object`);
     if (schema === null || Array.isArray(schema)) throw schemaError(pointer, 'found null or an array, expected a schema');
     let ways: readonly Plain[] = [plainOf(schema === true ? {} : schema, pointer)];
     if (schema === true) return ways;
@@ -193,16 +193,18 @@ function decoded(reference: string, pointer: string): string {
 function plainOf(schema: { readonly [keyword: string]: unknown }, pointer: string): Plain {
   const plain: { -readonly [K in keyof Plain]: Plain[K] } = { key: '', pointer, properties: new Map(), required: new Set(), prefix: [] };
   const count = (keyword: string): number => {
-    const value = schema[keyword];
+    const given = schema[keyword];
+    const value = given instanceof WrittenNumber ? given.double : given;
     if (typeof value !== 'number' || !Number.isInteger(value) || value < 0 || value >= 2 ** 31)
-      throw schemaError(`${pointer}/${keyword}`, `found ${shortJson(value)}, expected an integer from 0 to 2^31 - 1`);
+      throw schemaError(`${pointer}/${keyword}`, `found ${shown(given)}, expected an integer from 0 to 2^31 - 1`);
     return value;
   };
-  const number = (keyword: string): number => {
+  const number = (keyword: string): Decimal => {
     const value = schema[keyword];
-    if (typeof value !== 'number' || !(Math.abs(value) <= 1e21))
-      throw schemaError(`${pointer}/${keyword}`, `found ${shortJson(value)}, expected a number between -1e21 and 1e21`);
-    return value;
+    const decimal = isNumber(value) ? decimalOf(value) : undefined;
+    if (!decimal || compareDecimals({ ...decimal, negative: false }, LARGEST) > 0)
+      throw schemaError(`${pointer}/${keyword}`, `found ${shown(value)}, expected a number between -1e21 and 1e21`);
+    return decimal;
   };
   for (const [keyword, value] of Object.entries(schema)) {
     if (value === undefined) continue;
@@ -331,14 +333,17 @@ function both(a: Plain, b: Plain): Plain {
     maxLength: least(Math.min, a.maxLength, b.maxLength),
     pattern: a.pattern ?? b.pattern,
     format: a.format ?? b.format,
-    minimum: least(Math.max, a.minimum, b.minimum),
-    maximum: least(Math.min, a.maximum, b.maximum),
-    exclusiveMinimum: least(Math.max, a.exclusiveMinimum, b.exclusiveMinimum),
-    exclusiveMaximum: least(Math.min, a.exclusiveMaximum, b.exclusiveMaximum),
+    minimum: least(higher, a.minimum, b.minimum),
+    maximum: least(lower, a.maximum, b.maximum),
+    exclusiveMinimum: least(higher, a.exclusiveMinimum, b.exclusiveMinimum),
+    exclusiveMaximum: least(lower, a.exclusiveMaximum, b.exclusiveMaximum),
   };
 }
 
-function least(choose: (a: number, b: number) => number, a: number | undefined, b: number | undefined): number | undefined {
+const higher = (a: Decimal, b: Decimal): Decimal => (compareDecimals(a, b) > 0 ? a : b);
+const lower = (a: Decimal, b: Decimal): Decimal => (compareDecimals(a, b) < 0 ? a : b);
+
+function least<T>(choose: (a: T, b: T) => T, a: T | undefined, b: T | undefined): T | undefined {
   return a === undefined ? b : b === undefined ? a : choose(a, b);
 }
 
@@ -355,6 +360,7 @@ function shared(a: readonly unknown[], b: readonly unknown[]): unknown[] {
 
 /** A text that equal JSON values have in common, and others have not: the order of properties does not matter. */
 export function jsonKey(value: unknown): string {
+  if (value instanceof WrittenNumber) return value.key;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(jsonKey).join()}]`;
   const names = Object.keys(value).sort();

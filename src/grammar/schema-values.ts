@@ -4,7 +4,9 @@ import type { Work } from '../slices.ts';
 import { createAutomaton } from './automaton.ts';
 import type { Automaton, State } from './automaton.ts';
 import { compileGrammarWork } from './compile.ts';
+import { compareDecimals, decimalOf, isNumber, isWhole, type Decimal } from './exact-number.ts';
 import { parseGbnfWork } from './parse.ts';
+import type { Bounds } from './schema-number.ts';
 import { jsonKey } from './schema-plain.ts';
 import type { Expander, JsonType, Located, Plain } from './schema-plain.ts';
 import { patternToGbnf } from './schema-pattern.ts';
@@ -93,14 +95,7 @@ export function createValueTest(expand: Expander): (plain: Plain, value: unknown
       // Formats without a rule are refused elsewhere.
       return format === undefined || STRING_FORMATS[format] === undefined || (yield* writes(STRING_FORMATS[format], value));
     }
-    if (typeof value === 'number') {
-      return !(
-        value < (plain.minimum ?? -Infinity) ||
-        value > (plain.maximum ?? Infinity) ||
-        value <= (plain.exclusiveMinimum ?? -Infinity) ||
-        value >= (plain.exclusiveMaximum ?? Infinity)
-      );
-    }
+    if (isNumber(value)) return keepsBounds(decimalOf(value), plain);
     if (Array.isArray(value)) {
       if (value.length < (plain.minItems ?? 0) || value.length > (plain.maxItems ?? Infinity)) return false;
       for (const [i, item] of value.entries()) if (!(yield* all(plain.prefix[i] ?? plain.items, item))) return false;
@@ -117,6 +112,12 @@ export function createValueTest(expand: Expander): (plain: Plain, value: unknown
   return accepts;
 }
 
+const keepsBounds = (number: Decimal, { minimum, maximum, exclusiveMinimum, exclusiveMaximum }: Bounds): boolean =>
+  (!minimum || compareDecimals(number, minimum) >= 0) &&
+  (!maximum || compareDecimals(number, maximum) <= 0) &&
+  (!exclusiveMinimum || compareDecimals(number, exclusiveMinimum) > 0) &&
+  (!exclusiveMaximum || compareDecimals(number, exclusiveMaximum) < 0);
+
 function isOfType(value: unknown, type: JsonType): boolean {
   switch (type) {
     case 'null':
@@ -124,9 +125,11 @@ function isOfType(value: unknown, type: JsonType): boolean {
     case 'array':
       return Array.isArray(value);
     case 'object':
-      return typeof value === 'object' && value !== null && !Array.isArray(value);
+      return typeof value === 'object' && value !== null && !Array.isArray(value) && !isNumber(value);
     case 'integer':
-      return Number.isInteger(value);
+      return isNumber(value) && isWhole(decimalOf(value));
+    case 'number':
+      return isNumber(value);
     default:
       return typeof value === type;
   }

@@ -86,6 +86,21 @@ describe.each(everyTemplate)('%s', (_, source) => {
   });
 });
 
+it('integers of type bigint are written with their digits, in arguments and schemas', () => {
+  const template = createChatTemplate(ownTemplates.hermes, { bos: '<BOS>', eos: '<EOS>' });
+  const parameters = { type: 'object', properties: { n: { type: 'integer', maximum: 2n ** 64n } } };
+  const prompt = template.render({
+    messages: [
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', tool_calls: [{ id: 'a', function: { name: 'f', arguments: { n: 1234567890123456789n } } }] },
+      { role: 'tool', tool_call_id: 'a', content: 'done' },
+    ],
+    tools: [{ type: 'function', function: { name: 'f', parameters } }],
+  });
+  expect(prompt).toContain('"n": 1234567890123456789');
+  expect(prompt).toContain('"maximum": 18446744073709551616');
+});
+
 describe('an answer keeps them', () => {
   const args = '{"n": 1234567890123456789, "x": 1.0, "deep": [{"m": -9223372036854775808}]}';
   const says = `<tool_call>\n{"name": "f", "arguments": ${args}}\n</tool_call>`;
