@@ -1,6 +1,7 @@
 /**
- * Inputs of formats.json, shared by the script that asks ggml and by the tests: rows of f32 that are ordinary, awkward or hostile, and
- * rows of random block bytes. Arithmetic only (no Math.cos), so that every engine makes the same bits.
+ * Inputs of formats.json, shared by the script that asks ggml and by the tests: rows of f32
+ * (ordinary, awkward or hostile) and rows of random block bytes. Arithmetic only (no Math.cos), so
+ * that every JavaScript engine makes the same bits.
  */
 
 import { TYPE, type TypeName } from '../../src/type-traits.ts';
@@ -119,10 +120,13 @@ export const ROWS: Readonly<Record<string, Float32Array<ArrayBuffer>>> = {
   ]),
 };
 
-/** The names of rows that no model should have, or hardly. */
+/** Names of rows that a sane model hardly has: constants, extreme magnitudes, NaN, Inf. */
 export const HOSTILE = Object.keys(ROWS).slice(Object.keys(ROWS).indexOf('all zero'));
 
-/** What stands in for every NaN of f32 bytes where they are hashed: which one it is nobody promises. */
+/**
+ * Replaces every NaN in f32 bytes by one pattern before hashing, because no specification says
+ * which NaN an operation gives.
+ */
 export function oneNaN(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const out = Uint8Array.from(bytes);
   const view = new DataView(out.buffer);
@@ -131,7 +135,8 @@ export function oneNaN(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * The same of NaN among the scales of blocks. An invalid operation gives a negative NaN on x64 and a positive one on arm64; WebAssembly leaves it open.
+ * The same for NaN among the scales of blocks. An invalid operation gives a negative NaN on x64 and
+ * a positive one on arm64; WebAssembly allows both.
  */
 export function oneNaNScale(type: TypeName, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { typeSize, kernels } = TYPE[type];
@@ -145,10 +150,12 @@ export function oneNaNScale(type: TypeName, bytes: Uint8Array): Uint8Array<Array
   return out;
 }
 
-/** f16 scales that are awkward: zeros, the smallest and the largest subnormal, the largest, infinities, NaN. */
+/**
+ * Awkward f16 scales: zeros, smallest and largest subnormals, the largest number, infinities, NaN.
+ */
 export const SCALES_F16 = [0x0000, 0x8000, 0x0001, 0x83ff, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00];
 
-/** Importance of the N columns: like real ones, of many sizes. */
+/** Importance of the N columns. It varies over many magnitudes, as in real imatrix files. */
 export const IMATRIX = (() => {
   const r = random(23);
   return row(() => {
@@ -157,7 +164,10 @@ export const IMATRIX = (() => {
   });
 })();
 
-/** Blocks of 32 whose largest element lies n steps of f32 below a power of two, where log2f may already round up: for mxfp4. */
+/**
+ * Blocks of 32 whose largest element lies n steps of f32 below a power of two, where log2f may
+ * already round up. For mxfp4.
+ */
 export const BELOW_POWERS = (() => {
   const out: number[] = [];
   const bits = new Uint32Array(1);
@@ -172,7 +182,10 @@ export const BELOW_POWERS = (() => {
   return Float32Array.from(out);
 })();
 
-/** A block of random bytes for each of SCALES_F16, all its f16 scales that one; none where a type has no f16 scales. */
+/**
+ * A block of random bytes for each of SCALES_F16, with all its f16 scales set to that one. Empty if
+ * the type has no f16 scales.
+ */
 export function scaledBlocks(type: TypeName, typeSize: number, seed: number): Uint8Array<ArrayBuffer>[] {
   const { scales } = TYPE[type].kernels!;
   if (!Array.isArray(scales)) return [];
@@ -183,7 +196,10 @@ export function scaledBlocks(type: TypeName, typeSize: number, seed: number): Ui
   });
 }
 
-/** `blocks` blocks of `typeSize` random bytes with finite scales of ordinary size (every bit of everything else is used). */
+/**
+ * `blocks` blocks of `typeSize` random bytes with finite scales of ordinary size. All other bits
+ * are random.
+ */
 export function randomBlocks(type: TypeName, typeSize: number, blocks: number, seed: number): Uint8Array<ArrayBuffer> {
   const r = random(seed);
   const out = new Uint8Array(blocks * typeSize);
@@ -196,11 +212,11 @@ export function randomBlocks(type: TypeName, typeSize: number, blocks: number, s
     if (scales === 'f32') new DataView(out.buffer).setFloat32(p, (r() - 0.5) / 64, true);
     else if (scales === 'e8m0') {
       out[p] = 120 + Math.floor(r() * 8);
-      // Elements of 8 bits that are no numbers get a smaller exponent.
+      // 8-bit elements that encode Inf or NaN get a smaller exponent.
       for (let i = p + 1; typeSize === 33 && i < p + 33; i++) if ((out[i] & 0x7c) === 0x7c) out[i] &= 0xbf;
     } else if (scales === 'ue4m3') for (let i = 0; i < 4; i++) out[p + i] = 16 + Math.floor(r() * 48);
     else if (scales === 'iq1_m') {
-      // Its f16 lies in the top nibbles of four u16.
+      // The f16 scale lies in the top nibbles of four u16.
       const h = f16();
       for (let i = 0; i < 4; i++) out[p + 48 + 2 * i + 1] = (out[p + 48 + 2 * i + 1] & 15) | (((h >> (4 * i)) & 15) << 4);
     } else for (const at of scales) new DataView(out.buffer).setUint16(p + at, f16(), true);

@@ -1,15 +1,20 @@
 /**
- * Asks native ggml for the bytes of formats.json. Developers run it when a format is added; users, tests and CI do not need it.
+ * Asks native ggml for the bytes of formats.json. Run it when a format is added; users, tests and
+ * CI do not need it.
  *
  *   mkdir oracle && cd oracle && npm init -y
- *   npm install --ignore-scripts @node-llama-cpp/linux-x64@3.22.1 koffi     (koffi's prebuilt binary comes as its optional dependency)
- *   npx tsx test/golden/formats.ts oracle                                  writes test/golden/formats.json
- *   npx tsx test/golden/formats.ts oracle --show ref q4_K "one NaN"           prints the bytes behind one hash
+ *   npm install --ignore-scripts @node-llama-cpp/linux-x64@3.22.1 koffi
+ *   npx tsx test/golden/formats.ts oracle          # writes test/golden/formats.json
+ *   npx tsx test/golden/formats.ts oracle --show ref q4_K "one NaN"    # prints the hashed bytes
  *
- * The grid quantisers (IQ1, IQ2, IQ3) end the process for some rows, so each of the odd rows has a process: this takes some minutes.
+ * koffi's prebuilt binary comes as its optional dependency.
  *
- * Hashes, not bytes, are kept: the first 16 hex digits of SHA-256. ggml's reference quantisers and to_float are in libggml-base
- * (built without FMA); the products are the scalar `_generic` ones of libggml-cpu.
+ * The grid quantisers (IQ1, IQ2, IQ3) end the process for some rows. So each hostile row has a
+ * process of its own, and a run takes some minutes.
+ *
+ * The file keeps hashes, not bytes: the first 16 hex digits of SHA-256. ggml's reference quantisers
+ * and to_float are in libggml-base (built without FMA); the products are the scalar `_generic` ones
+ * of libggml-cpu.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -35,7 +40,7 @@ const quantizeChunk = base.func(
   'size_t ggml_quantize_chunk(int type, const void *src, void *dst, int64_t start, int64_t nrows, int64_t n_per_row, const void *imatrix)',
 );
 
-/** Types with a quantiser, and those that are only read. */
+/** Types with a quantiser, and types that are only read. */
 const TYPES = namesOf(typesWith((k, { id, blckSize }) => k.quantizer && blckSize > 1 && typeById(id)));
 const READ_ONLY = namesOf(typesWith((k) => !k.quantizer));
 const dotType = (type: TypeName): TypeName | undefined => TYPE[type].kernels!.vecDotType;
@@ -49,7 +54,10 @@ function quantizeRef(type: TypeName, x: Float32Array): Buffer {
   return out;
 }
 
-/** iq4_nl's _ref of this version packs codes it never set where 32 elements are below 1e-15: nothing to compare with (their scale is 0). */
+/**
+ * Tells if a row has 32 elements below 1e-15. For these, iq4_nl's _ref of this version packs codes
+ * that it never set, so there is nothing to compare (their scale is 0).
+ */
 const hasZeroBlock = (x: Float32Array): boolean =>
   Array.from({ length: x.length / 32 }, (_, b) => x.subarray(32 * b, 32 * b + 32)).some(
     (block) => !block.some((v) => Math.abs(v) >= 1e-15),
@@ -61,7 +69,10 @@ function quantizeImatrix(type: TypeName, x: Float32Array, imatrix: Buffer | null
   return out;
 }
 
-/** The grid quantisers end the process where no entry is near enough, so hostile rows have a process of their own: null where it ended. */
+/**
+ * Hash of a row quantised to a grid type, or null if the process ended. Grid quantisers end the
+ * process if no grid entry is near enough, so each hostile row runs in a process of its own.
+ */
 function gridQuantized(type: TypeName, row: string, how: 'plain' | 'imatrix'): string | null {
   if (!HOSTILE.includes(row)) return hash(show[how](type, row));
   const args = ['--import', 'tsx', fileURLToPath(import.meta.url), folder, '--show', how, type, row];
@@ -92,19 +103,22 @@ function dot(type: TypeName, x: Uint8Array, y: Uint8Array, n: number): number {
   const declared = (name: string): string =>
     `void ${name}(int n, void *s, size_t bs, const void *x, size_t bx, const void *y, size_t by, int nrc)`;
   const name = `ggml_vec_dot_${type}_${dotType(type)}`;
-  // Where no processor has a product of its own, the scalar one has the plain name.
+  // If no processor has its own version of a product, the scalar one has the plain name.
   const kernel = type === 'q2_0' ? cpu.func(declared(name)) : cpu.func(declared(`${name}_generic`));
   kernel(n, out, 0, Buffer.from(x), 0, Buffer.from(y), 0, 1);
   return out.readFloatLE(0);
 }
 
-/** JSON has neither NaN nor infinities. */
+/** A number as JSON, which has neither NaN nor infinities. */
 const number = (x: number): number | string => (Number.isFinite(x) ? Number(x.toPrecision(9)) : String(x));
 
 const rowsOf = (type: TypeName, names: readonly string[]): string[] =>
   names.filter((name) => type !== 'iq4_nl' || !hasZeroBlock(ROWS[name]));
 
-/** Of hostile rows: their dequantised bytes, and their products as weights, as activations, and with themselves. */
+/**
+ * For each hostile row: hash of its dequantised bytes, and its products as weights, as activations
+ * and with itself.
+ */
 function hostile(type: TypeName): unknown {
   const other = dotType(type)!;
   const plain = ROWS['gaussian 1'];
@@ -120,7 +134,10 @@ function hostile(type: TypeName): unknown {
   );
 }
 
-/** Of blocks with awkward scales: the same, products with an ordinary row. */
+/**
+ * For each block with an awkward scale: hash of its dequantised bytes, and its product with an
+ * ordinary row.
+ */
 function scaled(type: TypeName): unknown[] {
   const { id, blckSize, typeSize } = TYPE[type];
   const other = dotType(type);
@@ -174,7 +191,7 @@ const golden = {
   hostile: each(weights, hostile),
   scaled: Object.fromEntries(Object.entries(each(readable, scaled)).filter(([, blocks]) => blocks.length > 0)),
 };
-// A line for each list, so that a difference can be read.
+// One line per list, so that diffs are readable.
 writeFileSync(
   new URL('./formats.json', import.meta.url),
   JSON.stringify(golden, null, 1).replace(/\[[^\][]*\]/g, (list) => list.replace(/\s+/g, ' ')) + '\n',

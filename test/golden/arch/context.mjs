@@ -1,4 +1,5 @@
-// Asks native llama.cpp (native.c, built as README.md says) for logits with every type of KV cache, and with YaRN's flags: context.json, context.f32.
+// Asks native llama.cpp (native.c, built as README.md says) for logits with every type of KV cache
+// and with YaRN's flags. Writes context.json and context.f32.
 //   node context.mjs PATH_OF_NATIVE FOLDER_OF_LIBGGML_CPU_FILES
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -12,13 +13,15 @@ symlinkSync(join(libraries, 'libggml-cpu-haswell.so'), join(BACKENDS, 'libggml-c
 
 const N = 96;
 const ids = [1, ...Array.from({ length: N - 1 }, (_, i) => 3 + ((i ** 3 * 7 + i * 31 + 5) % 269))];
-/** Positions whose logits are kept: short contexts, and the longest. */
+/** Positions whose logits are kept: some early ones and the last. */
 const rows = [1, 15, 40, 95];
 const types = ['f32', 'f16', 'bf16', 'q8_0', 'q5_1', 'q5_0', 'q4_1', 'q4_0', 'iq4_nl'];
 const caches = [...types.map((type) => [type, type]), ['q8_0', 'iq4_nl'], ['bf16', 'q5_1'], ['q4_1', 'f16']];
-/** Of heads of 128, which native rotates where a cache is quantised. */
+/** Cache types for a model with heads of 128, which native rotates if the cache is quantised. */
 const rotated = ['f16/f16', 'q8_0/q8_0', 'q4_0/q4_0', 'q4_0/f16', 'q8_0/q4_0', 'iq4_nl/q5_1'].map((both) => both.split('/'));
-/** --yarn-ext-factor, -attn-factor, -beta-fast, -beta-slow; negative: not given. */
+/**
+ * Values of --yarn-ext-factor, -attn-factor, -beta-fast and -beta-slow. Negative: flag not given.
+ */
 const yarn = [
   [-1, -1, -1, -1],
   [-1, -1, 8, 0.5],

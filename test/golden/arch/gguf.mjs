@@ -1,6 +1,9 @@
-// A small GGUF v3 writer and the random numbers of the golden models; plain node, no dependencies.
+// A small GGUF v3 writer and the random numbers of the golden models. Plain Node, no dependencies.
 
-/** Deterministic everywhere: only integer steps and exact float sums. Returns values of mean 0 and deviation 1 (sum of four uniforms). */
+/**
+ * Random values of mean 0 and deviation 1 (sum of four uniforms). The same on every machine: only
+ * integer steps and exact float sums.
+ */
 export function normal(seed) {
   let state = seed >>> 0;
   const uniform = () => {
@@ -12,7 +15,7 @@ export function normal(seed) {
   return () => (uniform() + uniform() + uniform() + uniform() - 2) * Math.sqrt(3);
 }
 
-/** f32 -> f16 bits, round to nearest even; the models stay inside the finite range. */
+/** Converts f32 to f16 bits, rounding to nearest even. The models stay inside the finite range. */
 export function f16(x) {
   const sign = x < 0 || Object.is(x, -0) ? 0x8000 : 0;
   const a = Math.abs(x);
@@ -37,7 +40,7 @@ const trunc = (x) => Math.trunc(x + 0.5);
 
 /** Twice the values of FP4 (E2M1). */
 const FP4 = [0, 1, 2, 3, 4, 6, 8, 12];
-/** type -> id in the file, block length, block bytes, and how one block of values is written. */
+/** By type: its id in the file, block length, block bytes, and a function that writes a block. */
 const types = {
   f32: { id: 0, block: 1, bytes: 4, put: (out, at, x) => new DataView(out.buffer).setFloat32(at, x[0], true) },
   f16: { id: 1, block: 1, bytes: 2, put: (out, at, x) => half(out, at, x[0]) },
@@ -69,7 +72,7 @@ const types = {
     block: 32,
     bytes: 17,
     put(out, at, x) {
-      // the least power of two by which the largest value is no more than 12
+      // the smallest power of two that brings the largest value to at most 12
       const m = x.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
       let e = 0;
       while (m > 12 * 2 ** (e - 128)) e++;
@@ -105,7 +108,10 @@ const u64 = (v) => {
 };
 const kinds = { u32: [4, u32], i32: [5, i32], f32: [6, f32], bool: [7, (v) => Buffer.from([v ? 1 : 0])], str: [8, text] };
 
-/** kv: { key: ['u32' | 'i32' | 'f32' | 'bool' | 'str', value or array] }; tensors: [{ name, ne, type, data }] with data in row order. */
+/**
+ * Bytes of a GGUF file. kv: { key: ['u32' | 'i32' | 'f32' | 'bool' | 'str', value or array] }.
+ * tensors: [{ name, ne, type, data }], data in row order.
+ */
 export function write({ kv, tensors }) {
   const align = 32;
   const head = [Buffer.from('GGUF'), u32(3), u64(tensors.length), u64(Object.keys(kv).length)];

@@ -1,5 +1,7 @@
-// Asks native llama.cpp (native.c, built as README.md says) about every model and writes golden.json and golden.f32.
-//   node golden.mjs PATH_OF_NATIVE FOLDER_OF_LIBGGML_CPU_FILES [NAME...]     with names: of these models alone, the others' answers stay
+// Asks native llama.cpp (native.c, built as README.md says) about every model and writes
+// golden.json and golden.f32. With names it asks about these models only and keeps the other
+// answers.
+//   node golden.mjs PATH_OF_NATIVE FOLDER_OF_LIBGGML_CPU_FILES [NAME...]
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,14 +13,17 @@ import { adapters, made, models } from './models.mjs';
 const native = resolve(process.argv[2]);
 const text = 'the cat sat at a hat, the mats';
 const poolings = { mean: 1, cls: 2, last: 3, rank: 4 };
-/** Positions whose logits are kept: around the window of 8, and the ends. */
+/** Positions whose logits are kept: around the window of 8, and both ends. */
 const rows = [0, 1, 6, 7, 8, 9, 15, 23];
-/** Those of models that are made for the tests; the last one where there are fewer. */
+/** The same for models that tests make (`families`). A shorter prompt uses its last position. */
 const madeRows = [1, 8, 23];
-/** An order of ids that visits the vocabulary unevenly; specials only where a tokenizer would put them. */
+/**
+ * Ids spread unevenly over the vocabulary, starting at `first`, so that specials appear only where
+ * a tokenizer would put them.
+ */
 const some = (n, first, size) => Array.from({ length: n }, (_, i) => first + ((i ** 3 * 7 + i * 31 + 5) % (size - first)));
 
-/** What is asked of each model: [pooling or 'logits', n_ctx]. */
+/** Runs of each model: [pooling or 'logits', n_ctx]. */
 const asked = {
   'phi3-longrope': [
     ['logits', 256],
@@ -51,7 +56,10 @@ const asked = {
   't5encoder-relu': [['mean', 256]],
 };
 
-/** Native built for these CPUs adds in different orders: a folder each, holding only that backend. The first one gives the golden numbers. */
+/**
+ * A folder for each CPU backend, holding only that one, because each adds in a different order. The
+ * first gives the golden numbers.
+ */
 const backends = ['haswell', 'sandybridge', 'x64'].map((cpu) => {
   const folder = mkdtempSync(join(tmpdir(), 'backend-'));
   const file = `libggml-cpu-${cpu}.so`;
@@ -60,7 +68,7 @@ const backends = ['haswell', 'sandybridge', 'x64'].map((cpu) => {
 });
 const file = (name) => fileURLToPath(new URL(name, import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'made-'));
-/** Models that are not committed are named without an ending. */
+/** Path of a model's file. Models that tests make (names without an ending) are written first. */
 const modelFile = (name) => {
   if (!made[name]) return file(name);
   const path = join(folder, name);
@@ -98,7 +106,7 @@ const keep = (list) => {
   length += list.length;
   return at;
 };
-/** Every model by itself, then those with adapters. */
+/** Every model alone, then every model with an adapter. */
 const runs = [
   ...Object.keys(models).map((name) => ({ name, make: models[name], files: { model: `${name}.gguf` } })),
   ...Object.entries(adapters).map(([lora, { model, scale }]) => ({
@@ -124,7 +132,7 @@ for (const { name, make, files } of runs) {
     const answer = ask(files, n_ctx, want, ids, 'f32');
     const common = { ...files, n_ctx, text, text_ids: answer.text_ids, ids };
     if (want !== 'logits') {
-      // as embeddings are handed out: divided by their euclidean length; a rank stays as it is
+      // normalised to length 1, as embeddings are returned; a rank is kept as it is
       const length = want === 'rank' ? 1 : Math.hypot(...answer.embedding);
       cases.push({ ...common, pooling: want, count: answer.embedding.length, offset: keep(answer.embedding.map((x) => x / length)) });
       continue;

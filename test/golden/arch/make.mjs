@@ -1,4 +1,5 @@
-// Writes the tiny random models, the same bytes every time:  node make.mjs [NAME...]
+// Writes the tiny random models, the same bytes every time:
+//   node make.mjs [NAME...]
 import { writeFileSync } from 'node:fs';
 import { write } from './gguf.mjs';
 import { adapters, contexts, models } from './models.mjs';

@@ -1,4 +1,5 @@
-// Every golden model: metadata and tensors by name. Small enough to commit, shaped so that each rule of its architecture changes the numbers.
+// Metadata and tensors of every golden model, by name. They are small enough to commit and shaped
+// so that each rule of their architecture changes the numbers.
 import { normal } from './gguf.mjs';
 
 const words = ['▁', 'e', 't', 'a', 'h', 's', 'c', '▁t', 'he', '▁the', '▁a', 'at', '▁s'];
@@ -34,7 +35,7 @@ const wordpiece = {
   'tokenizer.ggml.mask_token_id': ['u32', 4],
 };
 const unigram = {
-  // XLM-RoBERTa's order of specials
+  // XLM-RoBERTa's order of special tokens
   'tokenizer.ggml.model': ['str', 't5'],
   'tokenizer.ggml.pre': ['str', 'default'],
   'tokenizer.ggml.token_type_count': ['u32', 1],
@@ -51,7 +52,9 @@ const unigram = {
   'tokenizer.ggml.add_space_prefix': ['bool', true],
 };
 
-/** A list of tensors in the making: matrices get `type`, vectors stay f32 as converters write them. */
+/**
+ * Collects the tensors of a model. Matrices get `type`; vectors stay f32, as converters write them.
+ */
 function maker(seed, type) {
   const next = normal(seed);
   const tensors = [];
@@ -59,18 +62,21 @@ function maker(seed, type) {
     tensors.push({ name, ne, type: kind, data: Array.from({ length: ne.reduce((a, b) => a * b) }, values) });
   return {
     tensors,
-    /** y = W x keeps the deviation of x times gain */
+    /** W with random values, scaled so that y = W x has gain times the deviation of x */
     matrix: (name, inputs, outputs, gain = 1, kind = type) => put(name, [inputs, outputs], () => (next() * gain) / Math.sqrt(inputs), kind),
-    /** specials (ids below `quiet`) get small rows, so that greedy text never ends early */
+    /**
+     * an embedding table; specials (ids below `quiet`) get small rows, so that greedy text never
+     * ends early
+     */
     table: (name, width, rows, deviation, quiet = 0, kind = type) =>
       put(name, [width, rows], (_, i) => next() * deviation * (i < quiet * width ? 0.1 : 1), kind),
     vector: (name, n, centre, deviation) => put(name, [n], () => centre + next() * deviation, 'f32'),
     /** any values, in the order of ne */
     tensor: (name, ne, value) => put(name, ne, () => value(next()), 'f32'),
-    /** a matrix for each expert */
+    /** one matrix per expert */
     matrices: (name, inputs, outputs, count, gain = 1, kind = type) =>
       put(name, [inputs, outputs, count], () => (next() * gain) / Math.sqrt(inputs), kind),
-    /** a router: some experts are asked often, some hardly ever */
+    /** a router that selects some experts often and some rarely */
     router: (name, inputs, count) =>
       put(
         name,
@@ -91,7 +97,10 @@ const name = (arch, type, extra) => ({
 });
 const prefix = (arch, list) => Object.fromEntries(Object.entries(list).map(([k, v]) => [`${arch}.${k}`, v]));
 
-/** A causal model. Options: sizes; norm 'rms' | 'layer'; flags for biases, fused and optional tensors; kv adds metadata, extra adds tensors. */
+/**
+ * A causal model. Options: sizes; norm 'rms' | 'layer'; flags for biases, fused and optional
+ * tensors. kv adds metadata, extra adds tensors.
+ */
 function decoder(arch, o) {
   const {
     type = 'f32',
@@ -125,7 +134,7 @@ function decoder(arch, o) {
     ...o.meta,
     ...spm,
   });
-  /** What may differ from layer to layer. */
+  /** Sizes of layer i, which o.ofLayer may override. */
   const ofLayer = (i) => {
     const { head: width = head, n_ff: wide = n_ff, keys = true } = o.ofLayer?.(i) ?? {};
     return { head: width, q: n_head * width, k: n_head_kv * width, n_ff: wide, keys };
@@ -139,7 +148,8 @@ function decoder(arch, o) {
     m.matrix(`${at}.weight`, i, out, gain);
     if (bias) m.vector(`${at}.bias`, out, 0, 0.3);
   };
-  // a tied table is small beside what the blocks add (or every token would predict itself); the last norm brings the logits back to size
+  // A tied table is small compared to what the blocks add; otherwise every token would predict
+  // itself. The last norm restores the size of the logits.
   const embed = o.embed ?? (o.tied ? 0.2 : 1);
   m.table('token_embd.weight', n_embd, vocab, embed, o.tied ? 3 : 0);
   if (o.embedNorm) norm('token_embd_norm');
@@ -192,8 +202,13 @@ function decoder(arch, o) {
 }
 
 /**
- * The experts of a layer. Options: count, width; gate, bias, probsBias (how far the biases of the choice alone reach), shared (the width of the expert that all share), sharedGate, latent (the dimensions
- * they work on); kind: the matrices' type.
+ * The experts of a layer. Options:
+ * - count, width: number of experts and neurons in each
+ * - gate, bias: if experts have a gate and biases
+ * - probsBias: deviation of the biases that change the selection only
+ * - shared, sharedGate: width of the shared expert (0: none), and if it has a gate
+ * - latent: dimensions that experts work on, if not n_embd
+ * - kind: type of the matrices
  */
 function experts(m, b, n_embd, { count, width, gate = true, bias = false, probsBias = 0, shared = 0, sharedGate = false, latent, kind }) {
   m.router(b + 'ffn_gate_inp.weight', n_embd, count);
@@ -298,7 +313,7 @@ const graniteFactors = {
   'attention.scale': ['f32', 0.5],
   logit_scale: ['f32', 1.5],
 };
-/** gpt-oss: biases everywhere, sinks, windows that are shorter than the prompt. */
+/** gpt-oss: biases everywhere, sinks, windows shorter than the prompt. */
 const ossRules = { head: 16, n_head: 4, qkvBias: true, outBias: true, sinks: true, ffnNorm: 'post_attention_norm', n_layer: 3 };
 const ossKeys = (width) => ({
   'rope.freq_base': ['f32', 50],
@@ -310,15 +325,18 @@ const ossKeys = (width) => ({
 });
 const nomicMoe = { pooling: 1, types: 2, fused: true, bias: true, upBias: true, downBias: true, kv: { 'rope.freq_base': ['f32', 1000] } };
 
-/** What context.mjs asks about: heads as wide as a block of a quantised cache. */
+/** Models of context.mjs. Their heads are as wide as a block of a quantised cache. */
 export const contexts = {
   'llama-head32': (seed = 41) => decoder('llama', { seed, head: 32, n_head: 2, n_head_kv: 1, tied: true }),
-  // Heads that native rotates in quantised caches: keys in parts of 128, values in parts of 64.
+  // Heads that native rotates in quantised caches: keys 128 dimensions at a time, values 64.
   'llama-head128': (seed = 42) =>
     decoder('llama', { seed, n_embd: 16, n_ff: 16, n_layer: 1, head: 128, n_head: 2, n_head_kv: 1, tied: true }),
 };
 
-/** name -> (seed) => { kv, tensors }. The seeds are chosen so that greedy margins stay clear of the tolerance. */
+/**
+ * name -> (seed) => { kv, tensors }. Seeds are chosen so that greedy margins are larger than the
+ * tolerance.
+ */
 export const models = {
   llama: (seed = 11) => decoder('llama', { seed }),
   'llama-rope-freqs': (seed = 112) =>
@@ -420,7 +438,7 @@ export const models = {
       parallel: true,
       kv: { 'rope.dimension_count': ['u32', 4], use_parallel_residual: ['bool', true] },
     }),
-  // Factors of products are optional: the first layer has none.
+  // Scales of products are optional: the first layer has none.
   bitnet: (seed = 2228) =>
     decoder('bitnet', {
       seed,
@@ -429,14 +447,14 @@ export const models = {
       subNorm: true,
       extra: (m) => bitnetScales.forEach(([t, factor]) => m.values(`blk.1.${t}.scale`, [factor])),
     }),
-  // Mixtures, each once in F32 and once quantised, where another rule changes with it.
+  // Mixtures of experts, each once in F32 and, where another rule changes with it, once quantised.
   'llama-moe': (seed = 251) =>
     decoder('llama', {
       seed,
       tied: true,
       mixture: { count: 5, used: 2, width: 24 },
       n_ff: 24,
-      // NVFP4 files have a factor for each expert; the first layer has none.
+      // NVFP4 files have a scale per expert; the first layer has none.
       extra: (m) => ['gate', 'up', 'down'].forEach((t, i) => m.values(`blk.1.ffn_${t}_exps.scale`, ramp(5, 0.6 + 0.1 * i, 1.6))),
     }),
   'llama-moe-q4_0': (seed = 1652) =>
@@ -528,7 +546,7 @@ export const models = {
       tied: true,
       n_layer: 5,
       mixture: { count: 8, used: 3, width: 8 },
-      // The window is always of 4096: what shows are the layers that go without rope.
+      // The window is always 4096, longer than any prompt here. Only the layers without rope show.
       kv: {
         'rope.freq_base': ['f32', 1e6],
         expert_feed_forward_length: ['u32', 8],
@@ -612,7 +630,10 @@ const window = (size, pattern) => ({
   ...(pattern ? { 'attention.sliding_window_pattern': pattern } : {}),
 });
 const vectors = { pooling_type: ['u32', 1], 'attention.causal': ['bool', false] };
-/** Of one family each: what is made from a type of weights and a seed. Rows are a multiple of 32, so that q4_0 fits. */
+/**
+ * A family: its model by type of weights and seed. Rows are a multiple of 32 long, so that q4_0
+ * fits.
+ */
 const family = (make, f32, q4_0) => ({ make, seeds: { f32, q4_0 } });
 const small = { n_ff: 32, tied: true };
 
@@ -623,8 +644,9 @@ const yarn = (factor, logMultiplier) => ({
   'rope.scaling.yarn_log_multiplier': ['f32', logMultiplier],
 });
 /**
- * Latent attention: 4 heads of 32 dimensions and 16 that turn, values of 32, out of vectors of 64. rankQ: that of the queries' two matrices; split: keys and
- * values have a matrix for each head.
+ * Latent attention: 4 heads with 32 dimensions without rope, 16 with rope and values of 32,
+ * computed from vectors of 64. rankQ: rank of the two query matrices (0: one matrix). split: keys
+ * and values have a matrix per head.
  */
 const latent = ({ rankQ = 0, split = false, ...o }, f32, q4_0) =>
   family(
@@ -664,8 +686,8 @@ const latent = ({ rankQ = 0, split = false, ...o }, f32, q4_0) =>
   );
 
 /**
- * Models that are not committed: tests make them when they need them, as F32 and (`-q4_0`) quantised.
- * name -> { make(type, seed), seeds: by type }. The seeds are chosen as above.
+ * Models that are not committed: tests make them when needed, as F32 and (`-q4_0`) quantised. name
+ * -> { make(type, seed), seeds: by type }. Seeds are chosen as for `models`.
  */
 export const families = {
   'gemma-embedding': family(
@@ -892,7 +914,7 @@ export const families = {
         type,
         seed,
         qkvBias: true,
-        // Native does not read the epsilon of this architecture and takes 0.
+        // Native does not read the epsilon of this architecture and uses 0.
         kv: {
           'rope.dimension_sections': ['i32', [1, 1, 1, 1]],
           'rope.freq_base': ['f32', 50],
@@ -959,8 +981,8 @@ export const families = {
 };
 
 /**
- * A model with recurrent layers: `mixers` gives those of a layer, 'attention' one of them, each function the tensors of one by (m, prefix). Without n_ff a
- * layer is nothing but its mixer.
+ * A model with recurrent layers. `mixers(il)` lists the mixers of a layer: 'attention', or a
+ * function that makes a mixer's tensors from (m, prefix). Without n_ff a layer has only its mixer.
  */
 function recurrent(arch, { type, seed, n_layer = 3, n_ff = 64, n_head = 4, n_head_kv = 2, head = 16, mixers, mixture, ...o }) {
   const n_embd = 64;
@@ -1030,7 +1052,7 @@ const convolution = (m, b, n, bias, gain = 0.7) => {
   m.table(`${b}ssm_conv1d.weight`, 4, n, gain, 0, 'f32');
   if (bias) m.vector(`${b}ssm_conv1d.bias`, n, 0, 0.3);
 };
-/** A state of 16 for each of 128 channels. */
+/** Mamba: a state of 16 for each of 128 channels. */
 const mixer1 = (m, b) => {
   m.matrix(`${b}ssm_in.weight`, 64, 256, 1);
   convolution(m, b, 128, true);
@@ -1041,7 +1063,7 @@ const mixer1 = (m, b) => {
   m.vector(`${b}ssm_d`, 128, 1, 0.3);
   m.matrix(`${b}ssm_out.weight`, 128, 64);
 };
-/** 8 heads of 16 x 16 in 2 groups. */
+/** Mamba 2: 8 heads of 16 x 16 in 2 groups. */
 const mixer2 = (m, b) => {
   m.matrix(`${b}ssm_in.weight`, 64, 2 * 128 + 2 * 32 + 8, 1.3);
   convolution(m, b, 128 + 64, true);
@@ -1051,11 +1073,15 @@ const mixer2 = (m, b) => {
   m.tensor(`${b}ssm_norm.weight`, [64, 2], (x) => 1 + 0.2 * x);
   m.matrix(`${b}ssm_out.weight`, 128, 64);
 };
-/** 4 heads of 32 x 32, whose keys two of them share; fused: as Qwen 3 Next has it. */
+/**
+ * Gated delta net: 4 heads of 32 x 32, two of which share a key. fused: beta and alpha are one
+ * matrix, as in Qwen 3 Next.
+ */
 const delta = (fused) => (m, b) => {
   m.matrix(`${b}attn_qkv.weight`, 64, 2 * 64 + 128);
   m.matrix(`${b}attn_gate.weight`, 64, 128);
-  // Keys and queries of large values have angles that silu makes acute: of what is nearly 0 the norm behind would make anything.
+  // Large values: silu makes keys and queries mostly positive, so that their products stay clear of
+  // 0, where the norm that follows would amplify rounding errors.
   convolution(m, b, 256, false, 2);
   for (const t of fused ? ['ba'] : ['alpha', 'beta']) m.matrix(`${b}ssm_${t}.weight`, 64, fused ? 8 : 4, 0.5);
   m.vector(`${b}ssm_dt.bias`, 4, -1, 0.7);
@@ -1253,7 +1279,10 @@ Object.assign(families, {
   ),
 });
 
-/** Gemma 3n: 22 layers, as the 20 first have keys of their own, and products for four states of each token. */
+/**
+ * Gemma 3n with four states per token. It has 22 layers because the first 20 have keys of their
+ * own.
+ */
 function gemma3n({ type, seed }) {
   const local = Array.from({ length: 22 }, (_, i) => i % 5 !== 4 && i !== 19 && i !== 21);
   return decoder('gemma3n', {
@@ -1268,7 +1297,7 @@ function gemma3n({ type, seed }) {
     postNorm: true,
     qkNorm: true,
     qkCentre: 0.4,
-    // 22 layers over four states spread what one value of gelu's table does: their branches are small.
+    // 22 layers over four states multiply one rounding of gelu's table, so the branches are small.
     postCentre: 0.2,
     layerExtra(m, b) {
       m.matrix(`${b}inp_gate.weight`, 32, 256, 1.3);
@@ -1300,8 +1329,8 @@ function gemma3n({ type, seed }) {
 }
 
 /**
- * T5. Options: n_dec, layers of a decoder (0: the encoder alone); gated (T5 1.1, a table of distances in the first layer alone) or not (a table in each layer,
- * and the embeddings are the output matrix, too).
+ * T5. n_dec: decoder layers (0: encoder only). gated: T5 1.1, where only the first layer has a
+ * table of distances. Otherwise each layer has one, and the embeddings are the output matrix too.
  */
 function t5({ type, seed, gated, n_layer = 2, n_dec = 0 }) {
   const [n_embd, n_head, head, n_ff] = [32, 4, 16, 64];
@@ -1380,7 +1409,11 @@ Object.assign(families, {
   ),
 });
 
-/** PowerInfer's layout of a model: a row of the last product for each neuron, and with a rank predictors. Without `rows` the model stays dense, and is said to have ReLU. */
+/**
+ * Converts a model to PowerInfer's layout. rows: the last product is stored with a row per neuron;
+ * without it the model stays dense and only states that it has ReLU. rank: rank of the predictors
+ * (0: none).
+ */
 function powerinferOf({ kv, tensors }, { rows = true, rank = 0, threshold = 0.5 }) {
   const m = maker(99, 'f32');
   const n_layer = kv[`${kv['general.architecture'][1]}.block_count`][1];
@@ -1401,12 +1434,12 @@ function powerinferOf({ kv, tensors }, { rows = true, rank = 0, threshold = 0.5 
   return { kv: { ...kv, 'powerinfer.sparse_threshold': ['f32', threshold] }, tensors: [...all, ...m.tensors] };
 }
 
-/** Dense models of the architectures that PowerInfer has, two of which native llama.cpp has not. */
+/** Dense models of PowerInfer's architectures. Native llama.cpp lacks two of them (bamboo, opt). */
 const relus = {
   llama: () => decoder('llama', { seed: 71 }),
   bamboo: () => decoder('bamboo', { seed: 72 }),
   falcon: () => families['falcon-40b'].make('f32', 73),
-  // PowerInfer's converter writes no epsilon, and counts the two rows before the first position.
+  // PowerInfer's converter writes no epsilon and counts the two rows before the first position.
   opt() {
     const { kv, tensors } = decoder('opt', {
       seed: 74,
@@ -1426,8 +1459,9 @@ const relus = {
   },
 };
 /**
- * Models with ReLU that tests make: `NAME-relu` dense, `NAME-rows` with a row of the last product for each neuron, `NAME-predicted` with predictors, too.
- * name -> () => { kv, tensors }. No native program answers for them: they are held to the scalar reference.
+ * Models with ReLU that tests make: `NAME-relu` dense, `NAME-rows` with a row of the last product
+ * per neuron, `NAME-predicted` with predictors as well. name -> () => { kv, tensors }. No native
+ * program has answers for them, so they are compared with the scalar reference.
  */
 export const sparse = Object.fromEntries(
   Object.entries(relus).flatMap(([name, make]) => [
@@ -1437,7 +1471,7 @@ export const sparse = Object.fromEntries(
   ]),
 );
 
-/** name -> () => { kv, tensors } of all of them. */
+/** name -> () => { kv, tensors } of all models that tests make. */
 export const made = Object.fromEntries(
   Object.entries(families).flatMap(([name, { make, seeds }]) => [
     [name, () => make('f32', seeds.f32)],
@@ -1445,7 +1479,10 @@ export const made = Object.fromEntries(
   ]),
 );
 
-/** A LoRA adapter as convert_lora_to_gguf.py writes it. `weights`: [name, inputs, outputs] of the matrices it adapts; those of token_embd are [name, rows, width]. */
+/**
+ * A LoRA adapter as convert_lora_to_gguf.py writes it. `weights`: [name, inputs, outputs] of each
+ * adapted matrix; for token_embd [name, rows, width].
+ */
 function adapter(arch, { type = 'f32', seed, rank, alpha, weights }) {
   const m = maker(seed, type);
   for (const [at, n_in, n_out] of weights) {
@@ -1463,7 +1500,7 @@ function adapter(arch, { type = 'f32', seed, rank, alpha, weights }) {
   return { kv, tensors: m.tensors };
 }
 
-/** name -> { model: the file it belongs to, scale, make(seed) }. */
+/** name -> { model: file that it adapts, scale, make(seed) }. */
 export const adapters = {
   'llama-lora': {
     model: 'llama',

@@ -1,4 +1,5 @@
-// Conversations whose prompts native llama.cpp is asked for: with and without a system message, several turns, texts with blanks around them.
+// Conversations for native llama.cpp's built-in templates: with and without a system message,
+// several turns, texts with blanks around them.
 const user = (content) => ({ role: 'user', content });
 const assistant = (content) => ({ role: 'assistant', content });
 const system = (content) => ({ role: 'system', content });

@@ -1,4 +1,5 @@
-// Asks native llama.cpp v0.5.0 (llama_chat_apply_template) how its built-in templates write the conversations, and writes golden.json.
+// Asks native llama.cpp v0.5.0 (llama_chat_apply_template) to render the conversations by its
+// built-in templates. Writes golden.json.
 //   node native.mjs FOLDER_WITH_NODE_MODULES
 import { createRequire } from 'node:module';
 import { writeFileSync } from 'node:fs';

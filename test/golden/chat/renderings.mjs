@@ -1,4 +1,5 @@
-// The variables of many renderings: conversations as clients and templates have them, with the switches that templates know.
+// Variables of many renderings: conversations as clients and as templates expect them, with the
+// switches that templates know.
 import { conversations } from './turns.mjs';
 
 const base = { bos_token: '<s>', eos_token: '</s>', add_generation_prompt: true };
@@ -22,7 +23,7 @@ const inParts = (message) =>
     : message;
 const nullContent = (message) => (message.content === '' ? { ...message, content: null } : message);
 
-/** By the conversation's name, a list of variables. */
+/** Conversation name -> list of variables. */
 export const renderings = Object.fromEntries(
   Object.entries(conversations).map(([name, { messages, tools }]) => {
     const all = [messages, messages.map(parsed), messages.map(inParts).map(parsed)].flatMap((some) =>

@@ -1,7 +1,9 @@
-// Asks native llama.cpp what templates write for the conversations of turns.mjs: those of ./templates give own-templates.json, with the prompts
-// themselves; its own models/templates, where their folder is named, templates.json, with hashes.
+// Asks native llama.cpp to render the conversations of turns.mjs. Templates of ./templates give
+// own-templates.json with the prompts. Its own models/templates, if their folder is named, give
+// templates.json with hashes.
 //   node templates.mjs PROGRAM [FOLDER_OF_TEMPLATES [FOLDER_FOR_TEXTS]]
-// PROGRAM is native.cpp compiled (README.md). FOLDER_FOR_TEXTS gets the prompts behind the hashes, to look at what differs.
+// PROGRAM is native.cpp compiled (README.md). FOLDER_FOR_TEXTS gets the hashed prompts, to look at
+// differences.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -12,7 +14,7 @@ import { conversations } from './turns.mjs';
 const [program, folder, texts] = process.argv.slice(2);
 const own = fileURLToPath(new URL('templates/', import.meta.url));
 
-/** What `keep` makes of each prompt, by template and conversation. */
+/** Results of `keep` for each prompt, by template and conversation. */
 function promptsOf(templates, keep) {
   const names = readdirSync(templates).filter((name) => name.endsWith('.jinja'));
   const rows = names.flatMap((name) => Object.entries(conversations).map(([what, conversation]) => ({ name, what, ...conversation })));
@@ -24,7 +26,8 @@ function promptsOf(templates, keep) {
   for (const [i, line] of answers.toString().trim().split('\n').entries()) {
     const { name, what, messages, said, mayLack = [] } = rows[i];
     const { prompt = '', systemRole } = JSON.parse(line);
-    // What a template has no place for is refused, lost or added in a way of its own; quantlet has ways of its own for it.
+    // Skips prompts that lack an expected word: templates refuse, drop or rewrite roles they do not
+    // know, and quantlet handles these roles by its own rules.
     if (![...said, ...mayLack].every((word) => prompt.includes(word)) || (messages[0].role === 'system' && !systemRole)) continue;
     prompts[name][what] = keep(prompt, `${name}.${what}.txt`);
   }

@@ -1,4 +1,5 @@
-// Conversations of three turns, with and without tools, that native llama.cpp renders by the templates of its models/templates.
+// Conversations of three turns, with and without tools, that native llama.cpp renders by its
+// models/templates.
 const user = (content) => ({ role: 'user', content });
 const assistant = (content, more = {}) => ({ role: 'assistant', content, ...more });
 const system = (content) => ({ role: 'system', content });
@@ -64,7 +65,10 @@ const called = [
 const oslo = call('abcdefgh1', 'get_weather', '{"city": "Oslo"}');
 const rome = call('abcdefgh2', 'get_weather', '{"city": "Rome"}');
 
-/** By name: messages, the tools offered, words that a rendering must have, and some that templates may leave out by their own rules. */
+/**
+ * By name: messages, tools offered, words that a rendering must have (said), words that a template
+ * may drop by its own rules (mayLack).
+ */
 export const conversations = {
   'three turns': { messages: three, said: ['Hi there', 'An assistant'] },
   'with a system message': { messages: [system('You are a helper.'), ...three], said: ['You are a helper.'] },

@@ -1,4 +1,5 @@
-// Reads the flags of llama.cpp's tools out of its source: what each is called, whether values follow, and which tools have it.
+// Reads the flags of llama.cpp's tools from its source: spellings, number of values, and the tools
+// that have each.
 //   node extract.mjs FOLDER_OF_LLAMA.CPP
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +7,7 @@ import { join } from 'node:path';
 const source = (path) => readFileSync(join(process.argv[2], path), 'utf8');
 const strings = (text) => [...text.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, string]) => string);
 
-/** Tools whose flags are those of common/arg.cpp, by the names that it has for them. */
+/** Tools whose flags are in common/arg.cpp, by its names for them. */
 const EXAMPLES = {
   CLI: 'llama-cli',
   COMPLETION: 'llama-completion',
@@ -17,7 +18,10 @@ const EXAMPLES = {
   IMATRIX: 'llama-imatrix',
 };
 
-/** The text from an opening bracket to the one that closes it; brackets in strings, characters and comments do not count. */
+/**
+ * The text from an opening bracket to its closing one, ignoring brackets in strings, characters and
+ * comments.
+ */
 function bracketed(text, start) {
   let depth = 0;
   for (let i = start; i < text.length; i++) {
@@ -42,12 +46,13 @@ const examplesOf = (call, text) => {
 const rows = [];
 for (const { index } of parser.matchAll(/add_opt\(common_arg\(/g)) {
   const text = bracketed(parser, index + 'add_opt'.length).replace(/^\(common_arg\(/, '');
-  // One or two lists of spellings, then names of values, then the help, then what is done.
+  // A row has one or two lists of spellings, then names of values, the help, and the code.
   let rest = text.replace(/^\s*\/\/[^\n]*\n/, '');
   const names = [];
   for (let list; (list = /^\s*\{([^}]*)\}\s*,/.exec(rest)); rest = rest.slice(list[0].length)) names.push(strings(list[1]));
   const parameters = /\[[&=]?\]\s*\((common_params[^)]*)\)/.exec(rest)[1].split(',').length - 1;
-  const values = names.length > 1 ? 0 : parameters; // of two lists the second turns off what the first turns on
+  // with two lists, the second turns off what the first turns on
+  const values = names.length > 1 ? 0 : parameters;
   const examples = examplesOf('set_examples', text);
   const excluded = examplesOf('set_excludes', text);
   const tools = Object.keys(EXAMPLES)
@@ -56,7 +61,10 @@ for (const { index } of parser.matchAll(/add_opt\(common_arg\(/g)) {
   if (tools.length > 0) rows.push({ spellings: names.flat(), values, tools });
 }
 
-/** Tools that compare each argument with the spellings: whatever reads the next argument has a value. */
+/**
+ * Flags of tools that compare each argument with spellings. A branch that reads the next argument
+ * means that the flag has a value.
+ */
 function compared(tool, path, pattern) {
   const text = source(path);
   const branches = [...text.matchAll(pattern)];
@@ -69,7 +77,7 @@ compared('llama-bench', 'tools/llama-bench/llama-bench.cpp', /if \([^\n]*\barg =
 compared('llama-quantize', 'tools/quantize/quantize.cpp', /if \(strcmp\(argv\[arg_idx\], "--[^\n]*/g);
 compared('llama-gguf-split', 'tools/gguf-split/gguf-split.cpp', /if \(arg == "-[^\n]*/g);
 
-// A flag that two rows give to the same tool, for different tools' defaults, is one.
+// Two rows may give one flag to the same tool with different defaults: merge them.
 const merged = new Map();
 for (const row of rows) {
   const key = JSON.stringify([row.spellings, row.values]);

@@ -1,6 +1,11 @@
-// The operator cases: data only. native.mjs computes them with ggml, inputs.mjs makes their inputs.
-// A source is { type, ne, fill..., view?, permute? }: filled in storage order, converted to its type, then seen through view (ggml_view_4d, bytes) and permute (ggml_permute).
-// Fills: seed and scale (uniform in [-scale, scale)), plus = added; values; modulo (integers 0..modulo-1 by seed); causal = n_past (0 or -inf: key j seen by row i if j <= i + n_past); distance (-|i + n_past - j|).
+// The operator cases, as data. native.mjs computes them with ggml; inputs.mjs makes their inputs. A
+// source is { type, ne, fill..., view?, permute? }. It is filled in storage order, converted to its
+// type, then seen through view (ggml_view_4d, bytes) and permute (ggml_permute). Fills:
+// - seed and scale: uniform in [-scale, scale); plus is added
+// - values: these numbers
+// - modulo: integers 0..modulo-1 by seed
+// - causal = n_past: 0 or -inf; row i sees key j if j <= i + n_past
+// - distance: -|i + n_past - j|
 
 let seed = 1000;
 const t = (type, ne, more = {}) => ({ type, ne, seed: seed++, scale: 1, ...more });
@@ -178,7 +183,7 @@ add('f32 with rounding cases', 'cpy', [
 add('permuted', 'cont', [f32([6, 4, 3], { permute: [2, 0, 1, 3] })]);
 add('f16 transposed', 'cont', [f16([6, 5], { permute: [1, 0, 2, 3] })]);
 
-// element by element, and what becomes of all elements
+// element by element, and reductions over all elements
 for (const op of ['sqr', 'neg', 'abs', 'step'])
   add('rows', op, [{ type: 'f32', ne: [6, 2], values: [0, 3e38, 1.5, -2.5, 1e30, -1e-30, 3, -4, 1e-40, 7.25, -0.1, 65504] }]);
 for (const op of ['sqrt', 'log']) add('rows above 0', op, [f32([67, 3], { scale: 3, plus: 3.0001 })]);
@@ -186,7 +191,7 @@ add('far numbers', 'log', [{ type: 'f32', ne: [9], values: [1e-45, 1e-38, 1e-7, 
 add('all elements', 'sum', [f32([37, 3, 2, 2], { plus: 0.5 })]);
 add('numbers that cancel', 'sum', [{ type: 'f32', ne: [6], values: [1e8, 1, -1e8, 1, 3e7, -3e7] }]);
 
-// zeros around
+// zeros around a tensor
 const pad = (name, src, p) => add(name, 'pad_ext', [src], { lp0: 0, rp0: 0, lp1: 0, rp1: 0, lp2: 0, rp2: 0, lp3: 0, rp3: 0, ...p });
 pad('behind every dimension', f32([5, 3, 2, 2]), { rp0: 3, rp1: 1, rp2: 2, rp3: 1 });
 pad('before and behind', f32([5, 3, 2]), { lp0: 2, rp0: 1, lp1: 1, rp1: 0, lp2: 1, rp2: 1 });
@@ -252,11 +257,11 @@ for (const [mode, kind] of [
   rope(`${kind} below 0, f16`, { mode }, f16([16, 3, 4]), null, [-1, -9, -64, 2]);
 }
 
-// recurrent layers. ssm_conv: the last d_conv - 1 values of each channel and the new ones, weights
+// recurrent layers. ssm_conv: for each channel the last d_conv - 1 values and the new ones; weights
 add('softplus', 'softplus', [f32([33, 3], { scale: 30 })]);
 add('kernel of 4', 'ssm_conv', [f32([4 - 1 + 6, 37]), f32([4, 37])], {});
 add('kernel of 3, three sequences', 'ssm_conv', [f32([3 - 1 + 5, 16, 3]), f32([3, 16])], {});
-// ssm_scan: states, x, dt, A, B, C, which state each sequence has
+// ssm_scan: states, x, dt, A, B, C, and the state of each sequence
 const scan = (name, dState, dim, heads, groups, tokens, sequences, decays) =>
   add(
     name,
@@ -311,7 +316,7 @@ add('many of one matrix', 'mul_mat_id', [f32([17, 18, 2]), f32([17, 1, 80]), ids
 add('one token', 'add_id', [f32([13, 3, 1]), f32([13, 5]), ids(3, 1, 5)]);
 add('many tokens', 'add_id', [f32([32, 2, 7]), f32([32, 4]), ids(2, 7, 4)]);
 
-// gpt-oss: limits of 7, and heads with sinks: far below all scores, among them, far above
+// gpt-oss: limits of 7, and heads with sinks far below all scores, among them, and far above
 const limits = { alpha: 1.702, limit: 7 };
 add('gate and up apart', 'swiglu_oai', [f32([35, 3], { scale: 12 }), f32([35, 3], { scale: 12 })], limits);
 add(

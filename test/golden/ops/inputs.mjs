@@ -1,8 +1,11 @@
-// The inputs of the cases, the same bits in every language: integer steps only.
-//   state = seed; for each value: state += 0x6d2b79f5; t = (state ^ state >> 15) * (state | 1); t ^= t + (t ^ t >> 7) * (t | 61); u = t ^ t >> 14, all in u32.
-//   uniform: ((u >> 8) / 2^23 - 1) * scale + plus, rounded to f32 after the product and after the sum; modulo: u % modulo.
+// The inputs of the cases. Integer steps only, so that every language makes the same bytes.
+//   state = seed; for each value, in u32:
+//     state += 0x6d2b79f5; t = (state ^ state >> 15) * (state | 1);
+//     t ^= t + (t ^ t >> 7) * (t | 61); u = t ^ t >> 14
+//   uniform: ((u >> 8) / 2^23 - 1) * scale + plus, rounded to f32 after the product and the sum
+//   modulo: u % modulo
 
-/** n values of a source in storage order, as f32 (or integers); -inf stays -inf. */
+/** Values of a source in storage order, as f32 (or integers). -inf stays -inf. */
 export function fill(src) {
   const n = src.ne.reduce((a, b) => a * b);
   const out = new Float64Array(n);

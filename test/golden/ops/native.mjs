@@ -1,4 +1,5 @@
-// Computes the cases with native ggml (AVX2 build, one thread) and writes golden.json and golden.bin. How to call it: README.md.
+// Computes the cases with native ggml (AVX2 build, one thread). Writes golden.json and golden.bin.
+// README.md says how to prepare the folder.
 //   node native.mjs FOLDER_WITH_NODE_MODULES
 import { createRequire } from 'node:module';
 import { writeFileSync } from 'node:fs';
@@ -13,7 +14,10 @@ const base = koffi.load(join(libs, 'libggml-base.so'), { global: true });
 const cpu = koffi.load(join(libs, 'libggml-cpu-haswell.so'));
 koffi.struct('ggml_init_params', { mem_size: 'size_t', mem_buffer: 'void *', no_alloc: 'bool' });
 
-/** An operator by its argument letters: T tensor, f float, i int (a bool too); the context comes first, a tensor comes back. */
+/**
+ * Declares an operator by its argument letters: T tensor, f float, i int (or bool), l int64_t, z
+ * size_t. The context comes first, and a tensor is returned.
+ */
 const letters = { T: 'void *', f: 'float', i: 'int', l: 'int64_t', z: 'size_t' };
 const fn = (lib, result, name, args) => lib.func(`${result} ${name}(${args.join(', ') || 'void'})`);
 const op = (name, args) => fn(base, 'void *', `ggml_${name}`, ['void *', ...[...args].map((a) => letters[a])]);
@@ -67,7 +71,7 @@ const binary = Object.fromEntries(
     ['TT'],
   ]),
 );
-/** name -> argument letters, then the names of the parameters */
+/** name -> argument letters, then names of the parameters */
 const signatures = {
   ...unary,
   ...binary,
