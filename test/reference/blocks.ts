@@ -1,6 +1,6 @@
 /**
- * Every block format once more, element by element in f64: which code an element has, which scale, nothing else.
- * Rows of `k` elements in a Uint8Array, as in a GGUF file.
+ * Every block format again, element by element in f64: the code of an element, its scale, nothing
+ * else. Rows of `k` elements in a Uint8Array, as in a GGUF file.
  */
 import { f16ToNumber } from './f16.ts';
 import * as grids from './grids.ts';
@@ -14,7 +14,10 @@ const i8 = (b: Uint8Array, p: number): number => (b[p] << 24) >> 24;
 const f32 = (b: Uint8Array, p: number): number => new DataView(b.buffer, b.byteOffset).getFloat32(p, true);
 
 const e8m0 = (e: number): number => (e === 255 ? NaN : 2 ** (e - 127));
-/** An element of 8 bits, E4M3 or E5M2 by the bits of its mantissa (OCP Microscaling Formats 1.0, section 5.3). */
+/**
+ * An 8-bit element, E4M3 or E5M2 by the bits of its mantissa (OCP Microscaling Formats 1.0, section
+ * 5.3).
+ */
 export function mx8(code: number, mantissa: number): number {
   const exponent = (code & 127) >> mantissa;
   const fraction = (code & ((1 << mantissa) - 1)) / 2 ** mantissa;
@@ -25,7 +28,7 @@ export function mx8(code: number, mantissa: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** (1 - bias) : (1 + fraction) * 2 ** (exponent - bias));
 }
 
-/** A format from the value of element `j` of the block that starts at byte `p`. */
+/** A format, given the value of element `j` of the block that starts at byte `p`. */
 const format =
   (elements: number, bytes: number, value: (b: Uint8Array, p: number, j: number) => number): Dequantize =>
   (b, k) =>
@@ -33,9 +36,11 @@ const format =
 
 const nibble = (b: Uint8Array, p: number, j: number): number => (j < 16 ? b[p + j] & 15 : b[p + j - 16] >> 4);
 const bit = (b: Uint8Array, p: number, j: number): number => (b[p + (j >> 3)] >> (j & 7)) & 1;
-/** Two bits of element j where byte 32h + (j mod 32) holds elements 128h + 0, 32, 64 and 96 + j mod 32. */
+/**
+ * Two bits of element j. Byte 32h + (j mod 32) holds elements 128h + 0, 32, 64, 96 + (j mod 32).
+ */
 const pair = (b: Uint8Array, p: number, j: number): number => (b[p + (j >> 7) * 32 + (j & 31)] >> (2 * ((j >> 5) & 3))) & 3;
-/** Nibble of element j where byte 32c + (j mod 32) holds elements 64c and 64c + 32 + j mod 32. */
+/** Nibble of element j. Byte 32c + (j mod 32) holds elements 64c and 64c + 32 + (j mod 32). */
 const nibble64 = (b: Uint8Array, p: number, j: number): number => (b[p + (j >> 6) * 32 + (j & 31)] >> (j & 32 ? 4 : 0)) & 15;
 
 /** 6-bit scale and offset of sub-block s in the 12 bytes of q4_K and q5_K. */
@@ -51,14 +56,14 @@ const scale3 = (b: Uint8Array, p: number, s: number): number =>
 const IQ4 = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 const E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0, -0.5, -1, -1.5, -2, -3, -4, -6];
 
-/** A number of 4 bits of exponent and 3 of mantissa; ggml reads 0x7f as 0. */
+/** A number with 4 bits of exponent and 3 of mantissa. ggml reads 0x7f as 0. */
 const ue4m3 = (x: number): number => {
   const exponent = (x >> 3) & 15;
   if (x === 0x7f) return 0;
   return exponent === 0 ? (x & 7) * 2 ** -9 : (1 + (x & 7) / 8) * 2 ** (exponent - 7);
 };
 
-/** Trit n of byte q: q is a fraction of 256, in base 3. */
+/** Trit n of byte q. q / 256 is a fraction whose base-3 digits are the trits. */
 const trit = (q: number, n: number): number => Math.floor((((q * 3 ** n) % 256) * 3) / 256);
 
 const tq1 = (b: Uint8Array, p: number, j: number): number => {
@@ -67,12 +72,15 @@ const tq1 = (b: Uint8Array, p: number, j: number): number => {
   return trit(b[p + 48 + ((j - 240) & 3)], (j - 240) >> 2);
 };
 
-/** A nibble by its number: two in a byte, the low one first. */
+/** Nibble number i of the bytes at p, the low one of each byte first. */
 const scale4 = (b: Uint8Array, p: number, i: number): number => (b[p + (i >> 1)] >> (4 * (i & 1))) & 15;
-/** Minus one where bit i of eight is set; of seven bits, the eighth makes the number of those set even. */
+/**
+ * -1 if bit i is set, else 1. `even` extends seven sign bits by an eighth that makes the number of
+ * set bits even.
+ */
 const sign = (bits: number, i: number): number => ((bits >> i) & 1 ? -1 : 1);
 const even = (seven: number): number => seven | (([...seven.toString(2)].filter((b) => b === '1').length % 2) << 7);
-/** Seven sign bits in a u32 that has those of four times eight elements. */
+/** Signs of eight elements: group i of seven bits in a u32 that has four groups. */
 const evenOf = (word: number, i: number): number => even(Math.floor(word / 128 ** i) % 128);
 /** The f16 in the high nibbles of the four u16 at p. */
 const spread16 = (b: Uint8Array, p: number): number =>
@@ -161,15 +169,16 @@ export const dequantize: Readonly<Record<string, Dequantize>> = {
   mxfp4: format(32, 17, (b, p, j) => 2 ** (b[p] - 127) * E2M1[nibble(b, p + 1, j)]),
 };
 
-/** q4_1 and q5_1: where the offset of a block lies, after its scale. */
+/** Byte at which the offset (f16, after the scale) of a q4_1 or q5_1 block lies. */
 const OFFSET_AT: Readonly<Record<string, { readonly bytes: number; readonly at: number }>> = {
   q4_1: { bytes: 20, at: 2 },
   q5_1: { bytes: 24, at: 2 },
 };
 
 /**
- * x . y of two rows of block data, and the sum of |x y| that bounds its rounding error.
- * With q8_1 the offsets meet the sums that its blocks store (f16, so not quite the sum of the elements), as ggml defines the product.
+ * x . y of two rows of block data, and the sum of |x y|, which bounds its rounding error. With
+ * q8_1, offsets are multiplied by the sums that its blocks store (f16, so not exactly the sum of
+ * the elements), as ggml defines the product.
  */
 export function vecDot(typeX: string, x: Uint8Array, typeY: string, y: Uint8Array, n: number): { dot: number; abs: number } {
   const a = dequantize[typeX](x, n);

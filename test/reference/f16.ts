@@ -1,4 +1,6 @@
-/** IEEE half in plain arithmetic, for tests: slow, obvious, independent of the kernels' bit tricks. */
+/**
+ * IEEE half in plain arithmetic, for tests: slow, obvious, independent of the kernels' bit tricks.
+ */
 
 export function f16ToNumber(h: number): number {
   const sign = h & 0x8000 ? -1 : 1;
@@ -14,14 +16,19 @@ const roundTiesToEven = (x: number): number => {
   return rest > 0.5 || (rest === 0.5 && below % 2 === 1) ? below + 1 : below;
 };
 
-/** Nearest f16 bits, ties to even; every NaN becomes 0x7e00 with its sign (which JavaScript cannot tell: pass `negative`). */
+/**
+ * Nearest f16 bits, ties to even. Every NaN becomes 0x7e00 with its sign, which JavaScript cannot
+ * see: pass `negative`.
+ */
 export function numberToF16(x: number, negative = x < 0 || Object.is(x, -0)): number {
   const sign = negative ? 0x8000 : 0;
   if (Number.isNaN(x)) return sign | 0x7e00;
   const a = Math.abs(x);
   if (a === Infinity) return sign | 0x7c00;
   const exponent = a === 0 ? -14 : Math.max(-14, Math.floor(Math.log2(a)));
-  const steps = roundTiesToEven(a / 2 ** (exponent - 10)); // 1024 .. 2048, or below 1024 for subnormals
-  const bits = (exponent + 14) * 1024 + steps; // a carry out of the mantissa lands in the exponent by itself
+  // 1024 .. 2048, or below 1024 for subnormals
+  const steps = roundTiesToEven(a / 2 ** (exponent - 10));
+  // a carry out of the mantissa increments the exponent
+  const bits = (exponent + 14) * 1024 + steps;
   return sign | Math.min(bits, 0x7c00);
 }

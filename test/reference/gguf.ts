@@ -1,4 +1,5 @@
-// Slow, obvious reading of a GGUF that is known to be good (the golden models): metadata and tensors as f64 rows.
+// Slow, obvious reading of trusted GGUF files (the golden models): metadata, and tensors as f64
+// rows.
 
 export type MetaValue = number | boolean | string | MetaValue[];
 export interface RefTensor {
@@ -6,7 +7,7 @@ export interface RefTensor {
   readonly ne: readonly number[];
   /** ggml's type number: 0 f32, 1 f16, 2 q4_0, 8 q8_0, 39 mxfp4 */
   readonly type: number;
-  /** Row i (over all higher dimensions), dequantised. */
+  /** Row i, counted over all higher dimensions, dequantised. */
   row(i: number): Float64Array;
 }
 export interface RefGguf {
@@ -14,7 +15,7 @@ export interface RefGguf {
   readonly tensors: ReadonlyMap<string, RefTensor>;
 }
 
-/** The value of f16 bits. */
+/** Value of f16 bits. */
 export function fromHalf(h: number): number {
   const e = (h >> 10) & 31;
   const m = h & 1023;
@@ -55,7 +56,7 @@ function dequantize(type: number, view: DataView, at: number, out: Float64Array,
   }
 }
 
-/** Reads a whole file; trusts it. */
+/** Reads a whole file without checking it. */
 export function readGguf(bytes: Uint8Array): RefGguf {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const utf8 = new TextDecoder();

@@ -1,5 +1,6 @@
-// ggml's operators on the golden cases, slow and obvious: f64 over tensors read element by element. Rounding that ggml does on purpose is kept
-// (activations take the weights' vec_dot_type, gelu and gelu_quick go through f16 tables); sums are exact.
+// ggml's operators on the golden cases, slow and obvious: f64 over tensors read element by element.
+// Rounding that ggml does on purpose is kept (activations take the weights' vec_dot_type, gelu and
+// gelu_quick use f16 tables); sums are exact.
 import { fill } from '../golden/ops/inputs.mjs';
 import type { Source } from '../golden/ops/inputs.mjs';
 import { fromHalf, roundHalf } from './gguf.ts';
@@ -15,7 +16,7 @@ export interface OpCase {
   readonly bytes: number;
 }
 type Index = [number, number, number, number];
-/** A tensor as the operators see it. */
+/** A tensor as operators see it. */
 export interface View {
   readonly type: string;
   readonly ne: readonly number[];
@@ -27,7 +28,7 @@ const roundf = (x: number) => {
   const t = Math.trunc(x);
   return Math.abs(x - t) >= 0.5 ? t + Math.sign(x) : t;
 };
-/** f32 to bf16: nearest, ties to even. */
+/** Rounds f32 to bf16: nearest, ties to even. */
 export function roundBrain(x: number): number {
   const view = new DataView(new ArrayBuffer(4));
   view.setFloat32(0, x);
@@ -43,11 +44,12 @@ function q8_0(x: readonly number[]): number[] {
 function q4_0(x: readonly number[]): number[] {
   const d = f(x.reduce((a, v) => (Math.abs(v) > Math.abs(a) ? v : a), 0) / -8);
   const id = d ? f(1 / d) : 0;
-  // The code of a NaN, which an Inf times the reciprocal of its scale is, is 0, as it is of C's conversions on x64 and arm64.
+  // An Inf times the reciprocal of its scale is NaN. Its code is 0, as C's conversions give on x64
+  // and arm64.
   return x.map((v) => (Math.min(15, Math.trunc(f(f(v * id) + 8.5)) || 0) - 8) * roundHalf(d));
 }
 const sizes: Record<string, number> = { f32: 4, f16: 2, bf16: 2, i32: 4, i64: 8 };
-/** Values as they are after storing them as this type. */
+/** Values after being stored as this type. */
 export function stored(type: string, x: Float64Array): Float64Array {
   if (type === 'f16') return x.map(roundHalf);
   if (type === 'bf16') return x.map(roundBrain);
@@ -94,7 +96,7 @@ function open(src: Source): View {
   }
   return { type: src.type, ne, at: (...i) => data[start + i.reduce((a, v, k) => a + v * nb[k], 0)] };
 }
-/** All elements of ne in order. */
+/** Calls `value` for all elements of ne, in order. */
 function each(ne: readonly number[], value: (...i: Index) => number): Float64Array {
   const [n0, n1, n2, n3] = four(ne);
   const out = new Float64Array(n0 * n1 * n2 * n3);
@@ -104,7 +106,7 @@ function each(ne: readonly number[], value: (...i: Index) => number): Float64Arr
   return out;
 }
 const rowOf = (t: View, i1: number, i2: number, i3: number) => Float64Array.from({ length: t.ne[0] }, (_, i) => t.at(i, i1, i2, i3));
-/** Row by row. */
+/** Maps a tensor row by row. */
 function rows(t: View, n0: number, map: (x: Float64Array) => ArrayLike<number>): Float64Array {
   const out = new Float64Array(n0 * t.ne[1] * t.ne[2] * t.ne[3]);
   let at = 0;
@@ -132,7 +134,9 @@ function mulMat(a: View, b: View): Float64Array {
     return w.reduce((s, v, k) => s + v * x[k], 0);
   });
 }
-/** Result column (u, t) is matrix ids[u, t] times column (u mod b.ne1, t). */
+/**
+ * Matrix product by expert: result column (u, t) is matrix ids[u, t] times column (u mod b.ne1, t).
+ */
 function mulMatId(as: View, b: View, ids: View): Float64Array {
   const matrix = (u: number, t: number) => ids.at(u, t, 0, 0);
   const column = (u: number, t: number): View => ({ type: b.type, ne: [b.ne[0], 1, 1, 1], at: (k) => b.at(k, u % b.ne[1], t, 0) });
@@ -144,9 +148,12 @@ function mulMatId(as: View, b: View, ids: View): Float64Array {
   });
   return out;
 }
-/** Whether an element of idx says that its row counts. */
+/** Tells if an element of idx selects its row. */
 const counts = (v: number, p: Readonly<Record<string, number>>) => (p.threshold === undefined ? v !== 0 : v >= p.threshold);
-/** The rows of weights with their places among the elements of idx: all, or by a lookup those whose place no later row has. */
+/**
+ * Rows of weights with the index of each in idx. Without a lookup, row r has index r. With one,
+ * indices come from it; if rows share an index, the last row wins.
+ */
 function rowsAndPlaces(n: number, lookup: View | null, limit: number): (readonly [row: number, place: number])[] {
   const places = Array.from({ length: n }, (_, r) => (lookup ? lookup.at(r, 0, 0, 0) : r));
   return [...places.keys()]
@@ -181,16 +188,19 @@ const slope = (h: number, n_head: number, max_bias: number) => {
   const n = 2 ** Math.floor(Math.log2(n_head));
   return max_bias === 0 ? 1 : h < n ? 2 ** ((-max_bias / n) * (h + 1)) : 2 ** ((-max_bias / 2 / n) * (2 * (h - n) + 1));
 };
-/** Largest first, or smallest first; equal ones keep their order, NaNs come last. */
+/**
+ * Indices sorted by value, largest or smallest first. Equal values keep their order, NaNs come
+ * last.
+ */
 const sorted = (x: Float64Array, descending: boolean): number[] =>
   [...x.keys()].sort(
     (i, j) =>
       Number(Number.isNaN(x[i])) - Number(Number.isNaN(x[j])) ||
       (Number.isNaN(x[i]) || x[i] === x[j] ? i - j : descending === x[i] > x[j] ? -1 : 1),
   );
-/** Whether rows [i, i + n) are all there. */
+/** Tells if rows [i, i + n) exist. */
 const within = (i: number, n: number, rows: number): boolean => i >= 0 && n >= 0 && i + n <= rows;
-/** sink: one more score, whose part of the sum goes nowhere. */
+/** Softmax. `sink` is one more score that takes its share of the sum and is then dropped. */
 function softMax(x: Float64Array, sink = -Infinity): Float64Array {
   const top = x.reduce((a, v) => Math.max(a, v), sink);
   const e = x.map((v) => Math.exp(v - top));
@@ -240,22 +250,28 @@ function flash(q: View, k: View, v: View, mask: View | null, sinks: View | null,
           }),
           sinks?.at(h, 0, 0, 0),
         );
-        // A row that sees nothing is 0.
+        // A row without visible keys is 0.
         for (let i = 0; i < v.ne[0]; i++) out.push(scores.reduce((a, s, j) => a + (s > 0 ? s * v.at(i, j, g, b) : 0), 0));
       }
   return Float64Array.from(out);
 }
-/** One dimension as two: the second is one element high. */
+/** Inserts a second dimension of size 1. */
 const upright = (t: View): View => ({ type: t.type, ne: [t.ne[0], 1, t.ne[1], t.ne[2]], at: (i0, _, i2, i3) => t.at(i0, i2, i3, 0) });
 const LINE = { s1: 1, p1: 0, d1: 1 };
-/** What element k of a kernel meets at a place. */
+/**
+ * The data element that element k of a kernel is multiplied with at one output position; 0 in the
+ * padding.
+ */
 function met(kernel: View, x: View, p: Readonly<Record<string, number>>, k: number, ow: number, oh: number, n: number): number {
   const [kw, kh] = kernel.ne;
   const w = ow * p.s0 + (k % kw) * p.d0 - p.p0;
   const h = oh * p.s1 + (Math.floor(k / kw) % kh) * p.d1 - p.p1;
   return w < 0 || w >= x.ne[0] || h < 0 || h >= x.ne[1] ? 0 : x.at(w, h, Math.floor(k / kw / kh), n);
 }
-/** Columns and kernels are rounded to f16 as ggml does, or not at all for kernels of bf16 and with p.type 0. */
+/**
+ * Convolution. Columns and kernels are rounded to f16 as in ggml, except for bf16 kernels and
+ * p.type 0.
+ */
 function conv(kernel: View, x: View, p: Readonly<Record<string, number>>, where: (i: Index) => Index, ne: readonly number[]): Float64Array {
   const [kw, kh, channels] = kernel.ne;
   const size = kw * kh * channels;
@@ -275,7 +291,7 @@ function conv(kernel: View, x: View, p: Readonly<Record<string, number>>, where:
     );
   });
 }
-/** Mamba's scan, state by state; the new states behind the result. */
+/** Mamba's scan, state by state. The new states follow the result. */
 function scan([s, x, dt, A, B, C, ids]: readonly View[]): Float64Array {
   const [dim, heads, tokens, sequences] = x.ne;
   const [dState, groups] = B.ne;
@@ -298,7 +314,7 @@ function scan([s, x, dt, A, B, C, ids]: readonly View[]): Float64Array {
   });
   return Float64Array.from([...y, ...states]);
 }
-/** The gated delta rule; row j of a state belongs to value j. */
+/** The gated delta rule. Row j of a state belongs to value j. */
 function deltaNet([q, k, v, gate, beta, s]: readonly View[]): Float64Array {
   const [n, heads, tokens, sequences] = v.ne;
   const y: number[] = [];
@@ -319,7 +335,7 @@ function deltaNet([q, k, v, gate, beta, s]: readonly View[]): Float64Array {
   return Float64Array.from([...y, ...states]);
 }
 function erf(x: number): number {
-  // series; arguments stay small enough
+  // Taylor series; arguments stay small enough
   if (Math.abs(x) > 5) return Math.sign(x);
   let term = x;
   let total = x;
@@ -350,7 +366,7 @@ const unary: Record<string, (x: number) => number> = {
   abs: Math.abs,
   step: (x) => (x > 0 ? 1 : 0),
 };
-/** Without the tables. */
+/** The functions without ggml's f16 tables. */
 const precise: Record<string, (x: number) => number> = { gelu: tanhOf, gelu_quick: quickOf, geglu: tanhOf, geglu_quick: quickOf };
 const gates: Record<string, (x: number) => number> = {
   swiglu: unary.silu,
@@ -366,7 +382,7 @@ const binary: Record<string, (a: number, b: number) => number> = {
   div: (a, b) => a / b,
 };
 
-/** The result of a case as numbers in the order of dst, before they are stored as dst's type. */
+/** Result of a case as numbers in the order of dst, before they are stored as dst's type. */
 export const evaluate = (c: OpCase): Float64Array =>
   evaluateOn(
     c.op,
@@ -375,7 +391,10 @@ export const evaluate = (c: OpCase): Float64Array =>
     c.dst.ne,
   );
 
-/** The same of sources wherever they are; ne: dst's. p.precise: gelu and gelu_quick without ggml's tables of f16. */
+/**
+ * The same for sources given as views. ne: that of dst. p.precise: gelu and gelu_quick without
+ * ggml's f16 tables.
+ */
 export function evaluateOn(
   op: string,
   src: readonly (View | null)[],

@@ -1,12 +1,16 @@
 /**
- * The grids of ggml's IQ formats, entry after entry. Which combinations of levels there are is read where the kernels have it (test/golden/formats.json holds
- * that to native ggml); how entries come of it is written once more.
+ * The grids of ggml's IQ formats, entry by entry. The bits that tell which combinations of levels
+ * exist are read from the kernels' source (test/golden/formats.json compares them with native
+ * ggml). The decoding to entries is independent.
  */
 import { readFileSync } from 'node:fs';
 
 const source = readFileSync(new URL('../../assembly/type/block/iq_grid_bits.ts', import.meta.url), 'utf8');
 
-/** Entries of n values among `levels`, the first value in the lowest digit of the number whose bit is set. */
+/**
+ * Entries of n values among `levels`. The number of a set bit, written in base levels.length, has
+ * the first value as its lowest digit.
+ */
 function entries(name: string, n: number, levels: readonly number[]): number[][] {
   const table = new RegExp(`export const ${name} = memory\\.data<u64>\\(\\s*\\[([^\\]]*)\\]`).exec(source)![1];
   const words = [...table.matchAll(/0x[\da-f]+/g)].map(([word]) => BigInt(word));

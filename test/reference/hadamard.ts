@@ -1,6 +1,9 @@
 /** Orthonormal Hadamard matrices by their definitions. */
 
-/** Whether a is a square other than 0 of the field of q elements: of 9, a is 3 x + y, standing for x + y i with i * i = -1 over three elements. */
+/**
+ * Tells if a is a nonzero square in the field of q elements. For q = 9, a = 3 x + y stands for x +
+ * y i with i * i = -1 over the field of three elements.
+ */
 function isSquare(a: number, q: number): boolean {
   const times = (b: number): number => {
     if (q !== 9) return (b * b) % q;
@@ -15,7 +18,7 @@ function difference(a: number, b: number, q: number): number {
   return 3 * ((Math.floor(a / 3) - Math.floor(b / 3) + 3) % 3) + ((a - b + 9) % 3);
 }
 
-/** Paley's second construction: +-1 of row i and column j, of order 2 (q + 1). */
+/** Paley's second construction: +-1 at row i and column j, of order 2 (q + 1). */
 function paley(i: number, j: number, q: number): number {
   const [row, column] = [i % (q + 1), j % (q + 1)];
   const own = row === column ? 1 : 0;
@@ -24,14 +27,14 @@ function paley(i: number, j: number, q: number): number {
   return j <= q ? c - own : -c - own;
 }
 
-/** Sylvester's: -1 where the binary digits that i and j share are odd in number. */
+/** Sylvester's construction: -1 if i and j have an odd number of binary ones in common. */
 function sylvester(i: number, j: number): number {
   let sign = 1;
   for (let both = i & j; both; both >>= 1) if (both & 1) sign = -sign;
   return sign;
 }
 
-/** Element (i, j) of the matrix of order n: 2^k, or m 2^k with m = 12, 20 or 28. */
+/** Element (i, j) of the matrix of order n, which is 2^k or m 2^k with m = 12, 20 or 28. */
 export function hadamard(n: number, i: number, j: number): number {
   const m = [12, 20, 28].find((order) => Number.isInteger(Math.log2(n / order)));
   const length = n / (m ?? 1);

@@ -1,6 +1,7 @@
-// Every supported architecture in one slow scalar function: f64, one position after the other, no cache. It is the specification that
-// src/arch/ is tested against, and is itself tested against native llama.cpp (test/golden/arch). Rounding that ggml does on purpose is kept:
-// activations take the weights' vec_dot_type (f16, q8_0) before a product, and gelu goes through a table of f16 values.
+// Every supported architecture in one slow scalar function: f64, one position after the other, no
+// cache. It is the specification for src/arch/, and is itself compared with native llama.cpp
+// (test/golden/arch). Rounding that ggml does on purpose is kept: activations take the weights'
+// vec_dot_type (f16, q8_0) before a product, and gelu uses a table of f16 values.
 import { roundHalf } from './gguf.ts';
 import { mixerOf } from './mixers.ts';
 import type { MetaValue, RefGguf, RefTensor } from './gguf.ts';
@@ -8,7 +9,10 @@ import type { MetaValue, RefGguf, RefTensor } from './gguf.ts';
 type Vec = Float64Array;
 export type Pooling = 'mean' | 'cls' | 'last' | 'rank';
 
-/** What the name of an architecture decides; everything else is in metadata, or in which tensors exist. */
+/**
+ * Rules that follow from the architecture's name. Other rules follow from metadata or from which
+ * tensors exist.
+ */
 interface Traits {
   readonly rope?: 'norm' | 'neox';
   readonly gelu?: boolean;
@@ -21,19 +25,25 @@ interface Traits {
   readonly alibi?: number;
   /** a norm before the last product of each branch */
   readonly subNorms?: boolean;
-  /** what experts' gates go through, where it is not silu; 'none' and 'relu_sqr': they have no gate, and gelu or relu^2 behind up */
+  /**
+   * activation of experts' gates, if not silu; with 'none' and 'relu_sqr' experts have no gate, and
+   * gelu or relu^2 follows up
+   */
   readonly unit?: 'relu' | 'oai' | 'none' | 'relu_sqr';
   /** the weights of a token's experts add up to 1 */
   readonly weightsToOne?: boolean;
-  /** windows: the last (or first) of so many layers sees everything, unless the file has a pattern; their size where the file has none */
+  /**
+   * sliding windows. The last (or `first`) of `pattern` layers sees everything, unless the file has
+   * a pattern; `size` if the file has none
+   */
   readonly windows?: { readonly pattern: number; readonly size?: number; readonly first?: boolean; readonly around?: boolean };
   /** layers that see everything have no rope */
   readonly ropeless_globally?: boolean;
-  /** local layers: rope without scaling, with this base where the file has none */
+  /** local layers: rope without scaling (`plain`), with this base if the file has none */
   readonly local?: { readonly base?: number; readonly plain?: boolean };
-  /** q and k turn before their norms */
+  /** rope comes before the norms of q and k */
   readonly turnsFirst?: boolean;
-  /** the pairs of M-RoPE's sections come by turns */
+  /** the pairs of M-RoPE's sections alternate */
   readonly interleaved?: boolean;
   /** norms have no weights */
   readonly bareNorms?: boolean;
@@ -102,7 +112,7 @@ const traits: Record<string, Traits> = {
   'jina-bert-v3': { encoder: true, rope: 'neox', gelu: true },
 };
 
-/** Norms behind the last layer by other names. */
+/** Norms after the last layer that have other names. */
 const OUTPUT_NORMS: Record<string, string> = { 'neo-bert': 'enc.output_norm', lfm2: 'token_embd_norm', lfm2moe: 'token_embd_norm' };
 
 const silu = (x: number) => x / (1 + Math.exp(-x));
@@ -117,7 +127,7 @@ const add = (a: Vec, b: Vec) => a.map((x, i) => x + b[i]);
 const scale = (a: Vec, s: number) => a.map((x) => x * s);
 const softCap = (x: number, cap: number) => (cap ? cap * Math.tanh(x / cap) : x);
 
-/** As ggml stores activations beside a weight of this type. */
+/** Rounds activations as ggml does before a product with weights of this type. */
 function toVecDotType(x: Vec, type: number): Vec {
   if (type === 0) return x;
   if (type === 1) return x.map(roundHalf);
@@ -133,11 +143,11 @@ function toVecDotType(x: Vec, type: number): Vec {
 }
 
 export interface ReferenceOptions {
-  /** Tokens from this one on go without heads of attention, but for this share of them. */
+  /** From token `from` on, each attention layer keeps only this share of its heads. */
   readonly attnHeads?: { readonly share: number; readonly from: number };
 }
 
-/** A model ready to be asked. Tensors are dequantised when first used. */
+/** A model that can be evaluated. Tensors are dequantised when first used. */
 export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
   const cache = new Map<RefTensor, Vec[]>();
   const rowsOf = (t: RefTensor) => {
@@ -147,7 +157,7 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
   };
   const arch = gguf.meta.get('general.architecture') as string;
   const isT5 = arch.startsWith('t5');
-  /** T5: the half that is computed. */
+  /** T5: the half that is being computed. */
   let half: 'enc' | 'dec' = 'enc';
   const optional = (name: string) =>
     gguf.tensors.get(isT5 && /^(blk|output_norm)\./.test(name) ? `${half}.${name.replace('attn_output', 'attn_o')}` : name);
@@ -181,7 +191,7 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
   const act = is.gelu ? gelu : silu;
   const attnCap = arch === 'gemma2' ? num('attn_logit_softcapping', 50) : 0;
   const finalCap = num('final_logit_softcapping', arch === 'gemma2' || arch === 'gemma3n' ? 30 : 0);
-  // the two 27B models of the gemma family scale by the width per head instead of the head's own size
+  // The 27B models of gemma2 and gemma3 scale scores by n_embd / n_head instead of the head size.
   const wide = (arch === 'gemma2' && n_layer === 46) || (arch === 'gemma3' && n_layer === 62);
   const isGranite = arch.startsWith('granite');
   const attnScale =
@@ -189,9 +199,9 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
     ((arch === 'gemma4' || arch === 'gemma3n' || isT5) && 1) ||
     1 / Math.sqrt(wide ? n_embd / n_head : head);
 
-  // llama and phi3 files may carry the key, and native ignores it.
+  // llama and phi3 files may have the key, but native ignores it.
   const given = is.windows ? num('attention.sliding_window', is.windows.size ?? 0) : 0;
-  // smallthinker's windows are of 4096 whatever the key says
+  // smallthinker's windows are 4096, whatever the key says.
   const window = arch === 'smallthinker' && given > 0 ? 4096 : given;
   const pattern = raw('attention.sliding_window_pattern') ?? is.windows?.pattern;
   const isGlobal = (il: number) =>
@@ -199,7 +209,10 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
   const isNear = (back: number) => (is.windows?.around ? Math.abs(back) <= Math.floor(window / 2) : back < window);
   const isSwa = (il: number) => window > 0 && !isGlobal(il);
 
-  /** gemma4: local layers have heads of another size; the last layers read the keys and values of others. */
+  /**
+   * gemma4: local layers have heads of another size; the last layers read the keys and values of
+   * earlier ones.
+   */
   const headOf = (il: number) => (isSwa(il) ? num('attention.key_length_swa', head) : head);
   const own = arch === 'gemma3n' ? 20 : n_layer - num('attention.shared_kv_layers', 0);
   const keysOf = (il: number) => (il < own ? il : own - (isSwa(il) ? 2 : 1));
@@ -223,7 +236,8 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
     const mix = arch === 'olmo2' && local ? 0 : num('rope.scaling.yarn_ext_factor', yarn ? 1 : 0);
     const low = Math.max(0, Math.floor(dim(num('rope.scaling.yarn_beta_fast', 32))));
     const high = Math.min(n_rot - 1, Math.ceil(dim(num('rope.scaling.yarn_beta_slow', 1))));
-    // llama_context and rope_yarn together: the logarithm where the context grows, the factor of the file where nothing is mixed
+    // YaRN's magnitude, as llama_context and rope_yarn together compute it: a logarithm of the
+    // factor, or the file's attn_factor if ext_factor is 0.
     const logMul = num('rope.scaling.yarn_log_multiplier', 0);
     const magnitude = (m: number) => 1 + 0.1 * m * Math.log(Math.max(1, factor));
     const ofScores = arch === 'deepseek2' && logMul ? logMul : 1;
@@ -238,7 +252,10 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
       return [Math.cos(theta) * size, Math.sin(theta) * size];
     });
   }
-  /** M-RoPE: whether a pair turns by time, height or width, which are all a token's position; the fourth is 0. */
+  /**
+   * M-RoPE: tells if a pair rotates by time, height or width, which for text are all the token's
+   * position. The fourth section is always 0.
+   */
   function isText(pair: number, [t, h, w, e]: number[]): boolean {
     const at = pair % (t + h + w + e);
     if (!is.interleaved) return at < t + h + w;
@@ -264,7 +281,7 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
   }
   const norm = (x: Vec, name: string) =>
     is.bareNorms ? normed(x, 'layer') : normed(x, rms ? 'rms' : 'layer', vector(name) ?? rows(`${name}.weight`)[0], vector(`${name}.bias`));
-  /** e: of a stack of matrices that one, with its bias and scale. */
+  /** Matrix product with bias and scale. e: matrix number in a stack of experts. */
   function linear(x: Vec, name: string, e = 0): Vec {
     const t = optional(`${name}.weight`);
     const all = rows(`${name}.weight`);
@@ -277,7 +294,10 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
       (w, i) => w.reduce((a, v, j) => a + v * y[j], 0) * scale + (bias ? bias[i] : 0),
     );
   }
-  /** q/k norms: one weight row for all heads (qwen3, gemma3: rms), one row a head (stablelm), or the whole vector with bias (jina-bert-v2). */
+  /**
+   * Norms of q or k. One row of weights for all heads (qwen3, gemma3: rms), one row per head
+   * (stablelm), or the whole vector with bias (jina-bert-v2).
+   */
   function headNorm(x: Vec, name: string): Vec {
     const t = optional(`${name}.weight`);
     if (!t) return x;
@@ -312,7 +332,7 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
       const [q, k, v] = all
         ? [all.slice(0, nq), all.slice(nq, nq + nk), all.slice(nq + nk)]
         : ['q', 'k', 'v'].map((t) => (t === 'q' || il < own ? linear(x, `${b}attn_${t}`) : new Float64Array(nk)));
-      // a gate behind each head's query
+      // each head's query is followed by its gate
       const gated = q.length === 2 * nq;
       const half = (from: number) => Float64Array.from({ length: nq }, (_, i) => q[2 * head * Math.floor(i / head) + from + (i % head)]);
       const limit = num('attention.clamp_kqv', 0) || Infinity;
@@ -353,7 +373,10 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
       return linear(attnHeads && pos >= attnHeads.from ? largestHeads(x, `${b}attn_output`, attnHeads.share) : x, `${b}attn_output`);
     });
   }
-  /** 0 in place of the heads that can give least: the length of what a head gives times that of its part of the matrix. */
+  /**
+   * Sets the heads to 0 that can contribute least, by the length of a head's output times the norm
+   * of its part of the output matrix.
+   */
   function largestHeads(x: Vec, name: string, share: number): Vec {
     const width = x.length / n_head;
     const size = (t: Vec, h: number) => Math.hypot(...t.subarray(h * width, (h + 1) * width));
@@ -361,7 +384,10 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
     const least = [...sizes].sort((a, z) => z - a)[Math.max(1, Math.round(share * n_head)) - 1];
     return x.map((v, i) => (sizes[Math.floor(i / width)] >= least ? v : 0));
   }
-  /** deepseek2: keys and values of all heads come out of one vector, by one matrix or by two for each head; only a part of a head turns. */
+  /**
+   * deepseek2: keys and values of all heads are computed from one vector, by one matrix for all or
+   * by two per head. Only part of a head gets rope.
+   */
   function latentAttention(xs: Vec[], il: number, n_ctx: number): Vec[] {
     const b = `blk.${il}.attn_`;
     const rank = num('attention.kv_lora_rank', 0);
@@ -372,7 +398,10 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
     const factor = num('rope.scaling.factor', 1);
     const grows = 1 + num('rope.scaling.yarn_log_multiplier', 0) * Math.log(factor);
     const turn = (t: Vec, pos: number) => rope(t, angles(pos, il, n_ctx), t.length);
-    /** What the rotation makes larger is in the angles already, for the part that turns; the scores' factor has it once more, squared. */
+    /**
+     * YaRN's magnitude. For the part with rope, the angles include it already; the scores are
+     * multiplied by its square once more.
+     */
     const size = Math.hypot(...angles(0, il, n_ctx)[0]);
     const factorOfScores = (size * grows) ** 2 / Math.sqrt(nk);
     const tokens = xs.map((x, pos) => {
@@ -408,18 +437,23 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
     const n = 2 ** Math.floor(Math.log2(n_head));
     return h < n ? 2 ** ((-is.alibi! / n) * (h + 1)) : 2 ** ((-is.alibi! / 2 / n) * (2 * (h - n) + 1));
   }
-  /** T5: what a head adds to the score of a key that comes `d` places behind the token: halves of the encoder's table are for keys before and behind. */
+  /**
+   * T5: bias that a head adds to the score of a key `d` tokens after the query. Half of the
+   * encoder's table is for keys before the query, half for keys after it.
+   */
   function relative(il: number, h: number, d: number): number {
     const table = rows(`${optional(`blk.${il}.attn_rel_b.weight`) ? `blk.${il}` : 'blk.0'}.attn_rel_b.weight`);
     const side = half === 'enc' ? table.length / 2 : table.length;
     const near = Math.floor(side / 2);
     const far = Math.abs(d);
-    // from `near` on each bucket is wider than the one before by the same factor, and the last begins before 128
+    // From `near` on, buckets grow geometrically; the last ends at 128.
     const bucket =
       far < near ? far : Math.min(side - 1, near + Math.floor(((side - near) * Math.log2(far / near)) / Math.log2(128 / near)));
     return table[(d > 0 ? side : 0) + bucket][h];
   }
-  /** T5: the prompt behind the encoder's last norm, and what a token of the decoder sees of it. */
+  /**
+   * T5: the prompt after the encoder's last norm, and a decoder token's cross-attention over it.
+   */
   let read: Vec[] = [];
   function lookBack(x: Vec, b: string): Vec {
     const [q, ks, vs] = [linear(x, `${b}q`), read.map((s) => linear(s, `${b}k`)), read.map((s) => linear(s, `${b}v`))];
@@ -432,9 +466,9 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
     }
     return linear(out, `${b}output`);
   }
-  /** Who wants to know which experts a token goes through. */
+  /** Called with the experts selected for a token, if set. */
   let told: ((layer: string, chosen: readonly number[], of: number) => void) | undefined;
-  /** The experts of one token; the router looks at `seen`. */
+  /** The experts of one token. The router reads `seen`. */
   function mixture(x: Vec, seen: Vec, b: string): Vec {
     const used = num('expert_used_count', 0);
     const raws = linear(seen, `${b}ffn_gate_inp`);
@@ -495,11 +529,12 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
     const door = optional(`${b}ffn_gate_inp_shexp.weight`) ? linear(x, `${b}ffn_gate_inp_shexp`)[0] : Infinity;
     return add(sum, scale(shared, 1 / (1 + Math.exp(-door))));
   }
-  /** `states`: x before its norm. */
+  /** Feed-forward of one token. `states`: x before its norm, read by PowerInfer's predictors. */
   function feedForward(x: Vec, b: string, layerInput: Vec, states = layerInput): Vec {
     if (optional(`${b}ffn_gate_inp.weight`)) return mixture(x, arch === 'smallthinker' ? layerInput : x, b);
     const up = linear(x, `${b}ffn_up`);
-    // PowerInfer's layers: ReLU; some with a row of the last product for each neuron, and those alone that a predictor gives the threshold.
+    // PowerInfer's layers have ReLU. Some store a row of the last product per neuron, and
+    // predictors select the neurons whose score reaches the threshold.
     const least = gguf.meta.get('powerinfer.sparse_threshold') as number | undefined;
     const hot = (gguf.meta.get('quantlet.sparse.hot_neurons') as number | undefined) ?? 0;
     const down = optional(`${b}ffn_down_t.weight`) && rows(`${b}ffn_down_t.weight`);
@@ -538,7 +573,7 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
     const ns = xs.map((x) => before(x, `${b}attn_norm`));
     const residual = isGranite ? num('residual_scale', 1) || 1 : 1;
     const post = (x: Vec, name: string) => scale(is.bareNorms ? x : before(x, name), residual);
-    /** gemma4: what the token's embedding of this layer adds, and the layer's factor. */
+    /** gemma4: adds the token's embedding of this layer, then multiplies by the layer's factor. */
     const behind = (x: Vec, i: number) => {
       if (!perLayer) return x;
       const inp = perLayer[i].subarray(il * n_per_layer, (il + 1) * n_per_layer);
@@ -552,7 +587,7 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
       const branch = mixed ?? (optional(`${b}attn_q.weight`) ? attention(ns, il, n_ctx) : ns.map((n) => feedForward(n, b, n)));
       return branch.map((o, i) => add(xs[i], o));
     }
-    // Falcon 40B
+    // Falcon 40B has a second norm for attention
     const seen = optional(`${b}attn_norm_2.weight`) ? xs.map((x) => norm(x, `${b}attn_norm_2`)) : ns;
     const attended = mixed && !optional(`${b}attn_q.weight`) ? mixed : attend(seen, il, n_ctx);
     return attended.map((a, i) => {
@@ -601,7 +636,10 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
       return corrected.map((c, j) => (j ? add(c, more) : c));
     });
   }
-  /** gemma3n: as many states as there are matrices and one, all as large as the first; and back to one. */
+  /**
+   * gemma3n: expands each token to four states of equal length (one, and one per matrix), and
+   * reduces them to one at the end.
+   */
   function altup(xs: Vec[], n_ctx: number): Vec[] {
     const asLarge = (x: Vec, like: Vec) => scale(x, Math.hypot(...like) / Math.hypot(...x));
     let all = xs.map((x) => [x, ...[0, 1, 2].map((e) => asLarge(linear(x, 'altup_proj', e), x))]);
@@ -617,7 +655,10 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
     });
   }
 
-  /** Hidden states of all positions behind the last norm. n_ctx decides between phi3's long and short rope factors. */
+  /**
+   * Hidden states of all positions after the last norm. n_ctx selects phi3's long or short rope
+   * factors.
+   */
   function hidden(ids: readonly number[], n_ctx: number): Vec[] {
     const table = rows('token_embd.weight');
     const types = vector('token_types.weight');
@@ -651,7 +692,10 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
     half = 'dec';
     return hidden([num('decoder_start_token_id', 0), ...written], n_ctx);
   }
-  /** Logits of every position; where an encoder reads the ids, of the decoder's start and the ids that it has `written`. */
+  /**
+   * Logits of every position. Models with an encoder read ids, and the decoder gets its start token
+   * and the ids `written`.
+   */
   function logits(ids: readonly number[], n_ctx: number, written = ids): Vec[] {
     const tied = !optional('output.weight');
     const divisor = isGranite ? num('logit_scale', 1) : 1 / num('logit_scale', 1);
@@ -660,7 +704,7 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
       linear(x, tied ? 'token_embd' : 'output').map((v, i) => softCap((v + (bias ? bias[i] : 0)) / divisor, finalCap)),
     );
   }
-  /** The pooled vector of length one; for 'rank' the scores of the head. */
+  /** The pooled vector, normalised to length one; for 'rank' the scores of the head. */
   function embed(ids: readonly number[], n_ctx: number, pooling: Pooling): Vec {
     const xs = hidden(ids, n_ctx);
     const last = pooling === 'last' || (pooling === 'rank' && arch === 'qwen3');
@@ -673,7 +717,7 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
     const e = x.map((v) => Math.exp(v - Math.max(...x)));
     return scale(e, 1 / e.reduce((a, v) => a + v, 0));
   }
-  /** How many tokens go through each expert, layer by layer. */
+  /** Number of tokens routed to each expert, by layer. */
   function expertUse(ids: readonly number[], n_ctx: number): number[][] {
     const layers = new Map<string, number[]>();
     told = (layer, chosen, of) => {

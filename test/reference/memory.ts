@@ -1,9 +1,11 @@
 /**
- * Memory as graphs of operators see it, slow and obvious: buffers of numbers, windows into them by strides, and steps that compute in f64 and
- * store in a type. Steps run one after the other, each reading all of its sources before it writes.
+ * Memory as graphs of operators see it, slow and obvious: buffers of numbers, strided windows into
+ * them, and steps that compute in f64 and store in a type. Steps run one after the other, each
+ * reading all its sources before it writes.
  *
- * Every number is kept twice: as it should be, and with what rounding may do to it (`other`): each step moves its results a little there. How far the
- * two are apart at the end says how far a right answer may be away. What only moves numbers keeps them exact: there both are the same.
+ * Every number is kept twice: the right value, and one with rounding errors (`other`), which each
+ * step perturbs a little. The distance between the two at the end is the tolerance for a right
+ * answer. Steps that only move numbers keep both equal.
  */
 import { TYPE, type TypeName } from '../../src/type-traits.ts';
 import { evaluateOn, stored, type View } from './golden-ops.ts';
@@ -12,15 +14,15 @@ export type Four = readonly [number, number, number, number];
 
 export interface Buffer {
   readonly type: TypeName;
-  /** What a step writes first has no values of its own. */
+  /** Initial values; undefined for buffers that a step writes first. */
   readonly init: Float64Array | undefined;
   readonly value: Float64Array;
   readonly other: Float64Array;
-  /** 1 where an element went through arithmetic. */
+  /** 1 if the element is a result of arithmetic. */
   readonly inexact: Uint8Array;
 }
 
-/** Strides and offset count blocks (single elements where the type has none). */
+/** Strides and offset in blocks (elements, for types without blocks). */
 export interface Window {
   readonly buffer: Buffer;
   readonly ne: Four;
@@ -29,12 +31,14 @@ export interface Window {
 }
 
 export interface Step {
-  /** The reference's name of the operator (golden-ops.ts). */
+  /** Name of the operator in golden-ops.ts. */
   readonly op: string;
   readonly src: readonly (Window | null)[];
   readonly params: Readonly<{ [name: string]: number }>;
   readonly dst: Window;
-  /** How far a result may be from the reference's, of its size; 0: it is the same bits, where the sources are. */
+  /**
+   * Tolerated relative error of a result; 0: same bits as the reference if the sources are exact.
+   */
   readonly noise: number;
 }
 
@@ -59,13 +63,13 @@ export function createBuffer(type: TypeName, elements: number, init?: Float64Arr
 
 export const wholeOf = (buffer: Buffer, ne: Four): Window => ({ buffer, ne, nb: denseNb(buffer.type, ne), offset: 0 });
 
-/** Place of element (i0, i1, i2, i3) in the buffer. */
+/** Index of element (i0, i1, i2, i3) in the buffer. */
 function placeOf({ buffer, nb, offset }: Window, i0: number, i1: number, i2: number, i3: number): number {
   const block = blckSize(buffer.type);
   return (offset + Math.floor(i0 / block) * nb[0] + i1 * nb[1] + i2 * nb[2] + i3 * nb[3]) * block + (i0 % block);
 }
 
-/** Places of all elements, in ne order. */
+/** Indices of all elements, in ne order. */
 export function places(w: Window): Int32Array {
   const [n0, n1, n2, n3] = w.ne;
   const out = new Int32Array(product(w.ne));
@@ -77,10 +81,16 @@ export function places(w: Window): Int32Array {
 
 export const isExact = (w: Window): boolean => places(w).every((i) => w.buffer.inexact[i] === 0);
 
-/** How far storing in a type may move a number that is not exact: a rounding that falls the other way. */
+/**
+ * Largest relative error from storing an inexact number in a type, when its rounding falls the
+ * other way.
+ */
 const STORE_NOISE: { readonly [type: string]: number } = { f32: 2 ** -16, f16: 2 ** -9, bf16: 2 ** -6, q8_0: 2 ** -6, q4_0: 2 ** -2 };
 
-/** Part of a step's noise that its sources' size adds: where they cancel, the result is small and its error is not. */
+/**
+ * Part of a step's noise that is relative to the size of its sources. Where terms cancel, the
+ * result is small and its error is not.
+ */
 const CANCELLED = 2 ** -4;
 
 const rmsOf = (x: Float64Array): number => {
@@ -89,23 +99,25 @@ const rmsOf = (x: Float64Array): number => {
   return Math.sqrt(power / x.length);
 };
 
-/** Of the first source, or of sums of products of the first two. */
+/** RMS of the first source, or typical size of a sum of products of the first two if larger. */
 function sizeOf([a, b]: readonly (Window | null)[]): number {
   const [x, y] = [a, b].map((w) => (w ? rmsOf(Float64Array.from(places(w), (i) => w.buffer.value[i])) : 0));
   return a ? Math.max(x, x * y * Math.sqrt(a.ne[0])) : 0;
 }
 
-/** Runs a step; `random` in [0, 1) says which way the other numbers go. */
+/** Runs a step. `random` in [0, 1) selects the direction of each perturbation. */
 export function execute({ op, src, params, dst, noise }: Step, random: () => number): void {
   const { buffer } = dst;
   const at = places(dst);
   const exact = noise === 0 && src.every((s, i) => !s || (op === 'set_rows' && i === 0) || isExact(s));
   const view = (s: Window | null, of: 'value' | 'other'): View | null =>
     s && { type: wide(s.buffer.type) ? 'f32' : s.buffer.type, ne: s.ne, at: (...i) => s.buffer[of][placeOf(s, ...i)] };
-  // ggml rounds what meets weights of f16 and bf16 to their type, and takes gelu from tables; here neither is done.
+  // ggml rounds activations to f16 or bf16 for such weights, and takes gelu from tables. Here
+  // neither is done.
   const wide = (type: TypeName): boolean =>
     ['mul_mat', 'mul_mat_id', 'mul_mat_sparse', 'flash_attn_ext'].includes(op) && (type === 'f16' || type === 'bf16');
-  // Rows that are not set stay as they are: those in which it shows what was there.
+  // set_rows leaves some rows untouched. They are found by running it over zeros and over ones:
+  // untouched elements differ.
   const sets = op === 'set_rows';
   const run = (of: 'value' | 'other', before = 0): Float64Array =>
     evaluateOn(
@@ -116,7 +128,7 @@ export function execute({ op, src, params, dst, noise }: Step, random: () => num
     );
   const [zeros, ones] = sets ? [run('value', 0), run('value', 1)] : [];
   const left = (i: number): boolean => sets && !Object.is(zeros![i], ones![i]);
-  // Copies of one type move the bits: what is quantised already is not quantised again.
+  // Copies without a change of type move the bits: quantised data is not quantised again.
   const moves = src[0]?.buffer.type === buffer.type && ['cont', 'cast', 'cpy'].includes(op);
   const store = (x: Float64Array): Float64Array => (moves ? x : stored(buffer.type, buffer.type.startsWith('i') ? x : x.map(Math.fround)));
   const value = store(run('value'));
@@ -136,7 +148,7 @@ export function execute({ op, src, params, dst, noise }: Step, random: () => num
   }
 }
 
-/** Back to before the first step. */
+/** Resets buffers to their state before the first step. */
 export function reset(buffers: Iterable<Buffer>): void {
   for (const { init, value, other, inexact } of buffers) {
     inexact.fill(0);
@@ -146,13 +158,19 @@ export function reset(buffers: Iterable<Buffer>): void {
   }
 }
 
-/** Least part of a number that single roundings of f32 may move it by, and how many times the noise it may be away. */
+/**
+ * Smallest tolerated relative error (single roundings of f32), and the multiple of the noise that
+ * is tolerated.
+ */
 const LEAST = 1e-5;
 const NOISES = 6;
-/** From here on, 1/128 of the largest f32, sums may leave f32 on their way: terms that cancel are larger than what they add up to. */
+/**
+ * From here on (1/128 of the largest f32), intermediate sums may overflow although the result does
+ * not.
+ */
 const NEAR_LARGEST = 2 ** 121;
 
-/** The first element of `got` (in ne order) that is not what it should be, in words, or ''. */
+/** Describes the first element of `got` (in ne order) that is wrong; '' if all are right. */
 export function difference(w: Window, got: Float64Array): string {
   const { value, other, inexact } = w.buffer;
   const at = places(w);
@@ -163,7 +181,8 @@ export function difference(w: Window, got: Float64Array): string {
     const i = at[k];
     const want = value[i];
     if (got[k] === want || (Number.isNaN(got[k]) && Number.isNaN(want))) continue;
-    if (inexact[i] && !Number.isFinite(other[i] - want)) continue; // on the border of what the type can say
+    // at the limit of the type's range
+    if (inexact[i] && !Number.isFinite(other[i] - want)) continue;
     if (inexact[i] && !Number.isFinite(got[k]) && Math.abs(want) >= NEAR_LARGEST) continue;
     if (inexact[i] && Math.abs(got[k] - want) <= NOISES * Math.max(noise, Math.abs(want - other[i])) + LEAST * Math.abs(want)) continue;
     return `element ${k}: got ${got[k]}, want ${want}${inexact[i] ? ` (noise ${noise.toExponential(1)})` : ' exactly'}`;

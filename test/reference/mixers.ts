@@ -1,7 +1,10 @@
-/** Recurrent layers in f64, token by token: what a layer's normed states become before they are added. */
+/**
+ * Recurrent layers in f64, token by token: from a layer's normed states to the values added to the
+ * residual.
+ */
 type Vec = Float64Array;
 
-/** What of a model they read. */
+/** The parts of a model that mixers read. */
 export interface Model {
   linear(x: Vec, name: string): Vec;
   rows(name: string): Vec[];
@@ -18,7 +21,7 @@ const softplus = (x: number) => Math.log1p(Math.exp(x));
 const zeros = (n: number) => new Float64Array(n);
 const dot = (a: Vec, b: Vec) => a.reduce((s, v, i) => s + v * b[i], 0);
 
-/** Which mixer a layer has is told by its tensors. */
+/** The mixer of a layer, recognised by its tensors; undefined if it has none. */
 export function mixerOf(m: Model, has: (name: string) => boolean, b: string): ((xs: Vec[]) => Vec[]) | undefined {
   const { linear, rows, vector, num, rms } = m;
   const dState = num('ssm.state_size', 0);
@@ -26,7 +29,7 @@ export function mixerOf(m: Model, has: (name: string) => boolean, b: string): ((
   const nHead = num('ssm.time_step_rank', 0);
   const groups = num('ssm.group_count', 1);
 
-  /** Each channel's last values, the oldest first, by its row of weights. */
+  /** Causal convolution per channel: its last values, oldest first, times its row of weights. */
   const convolve = (xs: Vec[], name: string): Vec[] =>
     xs.map((_, t) =>
       Float64Array.from(rows(`${name}.weight`), (w, c) =>
@@ -67,7 +70,7 @@ export function mixerOf(m: Model, has: (name: string) => boolean, b: string): ((
       });
     };
 
-  // Qwen 3 Next: heads that share a key are neighbours, and their betas and alphas come together.
+  // Qwen 3 Next: heads that share a key are neighbours, and betas and alphas come from one matrix.
   const together = has(`${b}ssm_ba.weight`);
   if (together || has(`${b}ssm_alpha.weight`))
     return (xs) => {

@@ -1,10 +1,12 @@
-/** The conversion to MX of the OCP Microscaling Formats 1.0, section 6.3, in f64, by looking at every element there is. */
+/** Conversion to MX (OCP Microscaling Formats 1.0, section 6.3) in f64, by trying every element. */
 import { mx8 } from './blocks.ts';
 
 /** Bits of the mantissa, and the exponent of the largest element. */
 const ELEMENTS = { mxfp8_e4m3: { mantissa: 3, emax: 8 }, mxfp8_e5m2: { mantissa: 2, emax: 15 } } as const;
 
-/** A row of f32 as MXFP8. Where a block has a NaN or an Inf, its scale is NaN and its elements are 0. */
+/**
+ * Quantises a row of f32 to MXFP8. A block with a NaN or an Inf gets a NaN scale and elements of 0.
+ */
 export function quantizeMx(type: keyof typeof ELEMENTS, x: Float32Array): Uint8Array {
   const { mantissa, emax } = ELEMENTS[type];
   const finite = Array.from({ length: 128 }, (_, code) => ({ code, value: mx8(code, mantissa) })).filter(({ value }) =>

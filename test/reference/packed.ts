@@ -1,9 +1,10 @@
-/** The packed kernels once more, element by element: activations rounded to 8 bits, then a sum in f64. */
+/**
+ * The packed kernels again, element by element: activations rounded to 8 bits, then a sum in f64.
+ */
 import { TYPE, type TypeName } from '../../src/type-traits.ts';
 import { dequantize } from './blocks.ts';
 
 export interface Act {
-  /** Quants of one row. */
   readonly q: Int8Array;
   /** One scale per `block` quants. */
   readonly d: Float32Array;
@@ -13,12 +14,16 @@ export interface Act {
 /** C's roundf: half away from zero. */
 const roundf = (x: number): number => Math.sign(x) * Math.floor(Math.abs(x) + 0.5);
 
-/** Formats whose activations have a scale for 64: of 1 and 2 bits without integer scales, and nvfp4. */
+/**
+ * Formats whose activations have a scale for each 64: those of 1 and 2 bits without integer scales,
+ * and nvfp4.
+ */
 const IN_64: readonly TypeName[] = ['q1_0', 'q2_0', 'tq1_0', 'tq2_0', 'nvfp4'];
 
 /**
- * ggml's quantize_row_q8_0_ref, but d stays f32, and is 0 where it would be subnormal. For weights in super-blocks (`type`) of 256, not 32.
- * most: the largest quant, of 4 bits 7.
+ * ggml's quantize_row_q8_0_ref, except that d stays f32 and is 0 if it would be subnormal. Blocks
+ * are as long as those of `type`'s activations (32, 64 or 256). most: the largest quant (7 for 4
+ * bits).
  */
 export function quantizeAct(x: Float32Array, type: TypeName, most = 127): Act {
   const size = IN_64.includes(type) ? 64 : Math.max(32, TYPE[type].blckSize);
@@ -38,7 +43,10 @@ export function quantizeAct(x: Float32Array, type: TypeName, most = 127): Act {
   return { q, d, block: size };
 }
 
-/** One row of weights times one row of activations; `abs` sums the magnitudes of all terms, for the tolerance. */
+/**
+ * Dot product of a row of weights and a row of activations. `abs` sums the magnitudes of all terms,
+ * for the tolerance.
+ */
 export function dotPacked(weights: Float64Array, act: Act): { dot: number; abs: number } {
   let dot = 0;
   let abs = 0;
@@ -50,7 +58,7 @@ export function dotPacked(weights: Float64Array, act: Act): { dot: number; abs: 
   return { dot, abs };
 }
 
-/** The rows of a plain tensor as f64. */
+/** Rows of a plain tensor as f64. */
 export function dequantizeRows(type: string, bytes: Uint8Array, ne00: number, nrows: number): Float64Array[] {
   const stride = bytes.length / nrows;
   return Array.from({ length: nrows }, (_, r) => dequantize[type](bytes.subarray(r * stride, (r + 1) * stride), ne00));
