@@ -1,17 +1,19 @@
 /**
- * What every fuzz campaign is made of: cases with a seed each, counted, until the time or the number is up.
+ * The base of every fuzz campaign: cases, each with a seed, are run and counted until the time or
+ * their number is reached.
  *
- * A campaign is a module of this folder with `export function campaign(options)`; run.mjs gives each build a process of its own, and tests run a few
- * seconds of new seeds. Case i of a campaign with seed s is the case with seed s + i: a failure is run again alone with its own seed.
+ * A campaign is a module of this folder with `export function campaign(options)`. run.mjs gives
+ * each build a process of its own; tests run a few seconds of new seeds. Case i of a campaign with
+ * seed s has seed s + i, so a failed case can be run again alone by its seed.
  */
 import type { Build } from '../../src/wasm/load.ts';
 
 export interface CampaignOptions {
   readonly build: Build;
-  /** The most threads that a case may take: 1 where the build has none. */
+  /** The most threads that a case may use; 1 for builds without threads. */
   readonly threads: number;
   readonly seed: number;
-  /** Ends after so many seconds, or after so many cases, whichever comes first. */
+  /** A campaign ends after this many seconds or cases, whichever comes first. */
   readonly seconds: number;
   readonly cases: number;
 }
@@ -19,14 +21,14 @@ export interface CampaignOptions {
 export interface CampaignResult {
   readonly cases: number;
   readonly failures: readonly { readonly seed: number; readonly message: string }[];
-  /** What else was measured, for people. */
+  /** Other measurements, as text. */
   readonly measured?: string;
 }
 
-/** A campaign that only ever fails need not go on. */
+/** A campaign ends after this many failures. */
 export const MOST_FAILURES = 5;
 
-/** Calls `one` with seed after seed; what it throws is a failure of that seed. */
+/** Calls `one` with one seed after another. An error that it throws is a failure of that seed. */
 export async function runCases(
   { seed, seconds, cases }: CampaignOptions,
   one: (seed: number) => void | Promise<void>,
@@ -44,9 +46,9 @@ export async function runCases(
   return { cases: done, failures };
 }
 
-/** Of this run of the tests: another each time, or the one that QUANTLET_FUZZ_SEED names. */
+/** Seed of this test run: a new one each time, or QUANTLET_FUZZ_SEED. */
 export const newSeed = (): number => Number(process.env.QUANTLET_FUZZ_SEED ?? Date.now() % 2 ** 31);
 
-/** The text of a test's failure: empty where there is none. */
+/** Text of a test's failure: a line for each failed case, '' if there are none. */
 export const told = (campaign: string, { failures }: CampaignResult): string =>
   failures.map(({ seed, message }) => `${campaign}, QUANTLET_FUZZ_SEED=${seed}: ${message}`).join('\n');

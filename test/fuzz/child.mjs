@@ -1,7 +1,9 @@
-// The process of one campaign by one build (run.mjs): its task comes as an argument, its result goes back as a message.
+// The process of one campaign on one build (run.mjs). Its task is an argument; its result is sent
+// as a message.
 import { register } from 'tsx/esm/api';
 
-// TypeScript by this call and not by a flag: every worker that a campaign starts would load tsx too, which took most of its time.
+// TypeScript is enabled by this call instead of a flag. Workers inherit flags, and loading tsx in
+// each would take most of their time.
 register();
 
 const { name, ...options } = JSON.parse(process.argv[2]);

@@ -1,7 +1,8 @@
 /**
- * Downloads from a server that breaks off, lies and changes its mind. What arrives is one version of the file, whole, or nothing: with a hash the right
- * one, whatever the server does; without, one of those that a server has which is honest about ranges and versions alone. Errors are coded, and
- * nothing but a part is left behind.
+ * Downloads from a server that breaks off, lies and changes the file. Either one version of the
+ * file arrives whole, or no file does. With a hash it is the right version, whatever the server
+ * does. Without a hash, any version that the server had is right, if the server tells the truth
+ * about ranges and versions. Errors are coded, and only a partial file may stay.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
@@ -29,14 +30,17 @@ const VERSIONS = [1, 2, 3].map(versionOf);
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Ends after some bytes without having said so. */
+/** Sends the bytes, or only part of them without announcing it. */
 function send(next: Random, response: ServerResponse, bytes: Uint8Array): void {
   if (next() < 0.5) return void response.end(bytes);
   const cut = below(next, bytes.length + 1);
   response.write(bytes.subarray(0, cut), () => setTimeout(() => response.destroy(), below(next, 3)));
 }
 
-/** Right about ranges and versions; breaks off, is busy, knows no ranges, and gets another version of the file now and then. */
+/**
+ * A server that tells the truth about ranges and versions. It may break off, be busy, not support
+ * ranges, or change the file.
+ */
 function honest(next: Random): Answer {
   let version = 0;
   const validator = below(next, 2);
@@ -58,7 +62,10 @@ function honest(next: Random): Answer {
   };
 }
 
-/** Right about nothing; `stalls`: nor about lengths, so that a client waits for more. */
+/**
+ * A server that tells the truth about nothing. `stalls`: lengths may be wrong too, so that a client
+ * waits for more.
+ */
 function lying(next: Random, stalls = true): Answer {
   return (request, response) => {
     const start = Number(/\d+/.exec(request.headers.range ?? '')?.[0] ?? 0);
@@ -104,9 +111,9 @@ const JUNK: readonly unknown[] = [
   { type: 'file', path: '__proto__', size: {} },
 ];
 
-/** A hub whose lists are junk in part or whole, and whose files are the lying server's. */
+/** A hub that sends junk in its lists and has the lying server's files. */
 function hub(next: Random): Answer {
-  const bytes = lying(next, false); // resolveModel waits as long as people would
+  const bytes = lying(next, false); // no stalls: resolveModel has a long time-out
   let pages = 0;
   return (request, response) => {
     if (!request.url!.startsWith('/api/')) return bytes(request, response);
@@ -141,9 +148,12 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const quiet = { set() {}, waiting() {}, end() {} };
-  /** Which file is there, by inode: a download renames another one into its place. */
+  /** Identity of the present file, by inode: a download renames a new file into place. */
   const inode = (path: string): number => statSync(path, { throwIfNoEntry: false })?.ino ?? 0;
-  /** Whether a file is there that may be: `right` says which may. `renewed`: it came just now, and took what was left of other versions with it. */
+  /**
+   * Checks the folder. A file may be there only if `right` contains it. `renewed`: it has just been
+   * downloaded, so that parts of other versions must be gone.
+   */
   const check = (folder: string, arrived: boolean, renewed: boolean, right: readonly Uint8Array[]): void => {
     const left = readdirSync(folder);
     const file = left.includes('m.gguf') ? readFileSync(join(folder, 'm.gguf')) : undefined;
@@ -154,7 +164,7 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
     if (odd.length > 0) throw new Error(`${odd.join(', ')} ${odd.length > 1 ? 'were' : 'was'} left behind`);
   };
   const { write } = process.stderr;
-  process.stderr.write = () => true; // resolveModel tells of every download
+  process.stderr.write = () => true; // resolveModel reports every download
   try {
     return await runCases(options, async (seed) => {
       const next = seeded(seed);

@@ -1,4 +1,7 @@
-/** A few seconds of new seeds of what strangers send: GGUF files, state files, downloads, grammars and schemas, templates (npm run fuzz goes on for longer). */
+/**
+ * A few seconds of new seeds against files, downloads, grammars, schemas and templates of
+ * strangers. `npm run fuzz` runs longer.
+ */
 import { expect, it } from 'vitest';
 import { newSeed, told, type CampaignOptions } from './campaign.ts';
 import * as downloads from './downloads.ts';

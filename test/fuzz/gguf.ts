@@ -1,6 +1,7 @@
 /**
- * GGUF files with damage and malice in their structure: read, listed, and what is still a model loaded and run. Only coded errors may come of it: no
- * crash, hang, trap, other error, or memory beyond the file's size + 200 MB.
+ * GGUF files with damaged or malicious structure. Each is read and listed, and if it is still a
+ * model, loaded and run. Only coded errors are allowed: no crash, hang, trap, other error, or more
+ * memory than the file's size + 200 MB.
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { inspect, inspectToJson } from '../../src/cli/inspect.ts';
@@ -21,11 +22,14 @@ export function campaign(options: CampaignOptions): Promise<CampaignResult> {
   return runWatched(import.meta.url, options);
 }
 
-/** Of those that are still models. A load with threads starts workers, which takes as long as many cases. */
+/**
+ * Fraction of the still valid models that are loaded. Loads with threads are rarer, because
+ * starting workers takes as long as many cases.
+ */
 const LOADED = 0.3;
 const LOADED_WITH_THREADS = 0.02;
 
-/** Every way that an error may be right. */
+/** Throws unless the error is a QuantletError with a code and a printable message. */
 function coded(error: unknown): void {
   const { name, code, message } = error as { name?: unknown; code?: unknown; message?: unknown };
   if (name !== 'QuantletError' || !/^ERR_[A-Z_]+$/.test(String(code))) throw error;
@@ -62,7 +66,7 @@ const ARRAYS: readonly (readonly [GGUFType, GGUFValue])[] = [
   ['arr[arr[str]]', [['a'], []]],
 ];
 
-/** The file written anew with other values, types, shapes, names or tensors; its layout is right. */
+/** Writes the file with other values, types, shapes, names or tensors, in a valid layout. */
 function restructured(next: Random, file: Uint8Array, gguf: GGUF): Uint8Array {
   const metadata = new Map<string, WriteValue>(
     Array.from(gguf.metadataRanges, ([key, [start, end]]) => [key, { raw: file.subarray(start, end) }]),
@@ -114,7 +118,7 @@ await serveWatched(async ({ build, threads }) => {
     const next = seeded(seed);
     const file = pick(next, files);
     const kind = below(next, 10);
-    // Most of the damage is done to the header: weights are numbers, whichever they are.
+    // Mostly damages the header: any bytes are valid weights.
     let bytes = kind < 3 ? restructured(next, file.bytes, file.gguf) : file.bytes;
     if (kind > 1) bytes = mutate(next, bytes, next() < 0.9 ? file.gguf.dataOffset : bytes.length);
     try {

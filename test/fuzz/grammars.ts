@@ -1,6 +1,7 @@
 /**
- * Grammars and JSON schemas of strangers: random ones, ones in which something comes very often, and damaged ones. Each is compiled or refused with a
- * coded error, and a text is then written with it; none takes the memory, and no step of the work holds up the event loop.
+ * Grammars and JSON schemas of strangers: random ones, some with a part repeated very often, and
+ * damaged ones. Each is compiled and used to write a text, or refused with a coded error. None may
+ * exhaust memory, and no step of the work may block the event loop.
  */
 import { QuantletError } from '../../src/errors.ts';
 import { createGrammarWork } from '../../src/grammar/grammar.ts';
@@ -15,7 +16,7 @@ export function campaign(options: CampaignOptions): Promise<CampaignResult> {
   return runWatched(import.meta.url, options);
 }
 
-/** Once, a few times, or so often that a limit is reached. */
+/** A number of repetitions: one, a few, or so large that a limit is reached. */
 const times = (next: Random): number => pick(next, [1, 1, 1, 2, 3, 10, 100, 1000, 5000, 30_000]);
 
 const bit = (next: Random): boolean => next() < 0.5;
@@ -60,7 +61,7 @@ const patterns = [
   '',
 ];
 
-/** Many of something that differ in a number: texts with {i} in them. */
+/** Many copies of something, with `{i}` replaced by the number of the copy. */
 function many(next: Random, make: () => unknown): unknown[] {
   const text = JSON.stringify(make()) ?? 'null';
   const n = Math.min(times(next), Math.ceil(200_000 / text.length));

@@ -1,15 +1,17 @@
-/** Requests that were made to hold up a server, or to take its memory: test/fuzz/hostile-requests.json. */
+/** Requests that try to block a server or exhaust its memory: test/fuzz/hostile-requests.json. */
 import { readFileSync } from 'node:fs';
 
-/** A string, or one that is repeated: `{i}` in it is the number of the repetition, `{j}` the next. */
+/**
+ * A string, or a repeated one: `{i}` in it is the number of the repetition, `{j}` the next number.
+ */
 type Piece = string | readonly [text: string, times: number];
 
 export interface HostileRequest {
   readonly name: string;
-  /** POST where it is not given. */
+  /** POST by default. */
   readonly method?: string;
   readonly path: string | readonly Piece[];
-  /** False: without the server's key. */
+  /** If false, the server's key is not sent. */
   readonly key?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: readonly Piece[];
@@ -19,7 +21,7 @@ export const hostileRequests = JSON.parse(
   readFileSync(new URL('hostile-requests.json', import.meta.url), 'utf8'),
 ) as readonly HostileRequest[];
 
-/** Pieces as the text they stand for. */
+/** Expands pieces to their text. */
 export function textOf(pieces: string | readonly Piece[]): string {
   if (typeof pieces === 'string') return pieces;
   const one = (piece: Piece): string => {

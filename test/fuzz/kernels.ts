@@ -1,7 +1,8 @@
 /**
- * Kernels by their exports alone, with random shapes, places in memory and numbers, against f64, with guard bytes around all they are given:
- * packed products of every format and in every form (any columns together give the bits of each alone, and of any range of rows), plain ones, and the ways
- * between f32 and blocks.
+ * Kernels called directly, with random shapes, addresses and numbers, compared with f64. Guard
+ * bytes surround all their operands. Covered are packed products of every format and form, plain
+ * products, and conversions between f32 and blocks. A packed product of any columns and rows must
+ * have the bits of each column and row computed alone.
  */
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
 import { TYPE, namesOf, rowSize, typesWith } from '../../src/type-traits.ts';
@@ -16,15 +17,19 @@ import { dotPacked, quantizeAct } from '../reference/packed.ts';
 import { runCases, type CampaignOptions, type CampaignResult } from './campaign.ts';
 
 /**
- * Below the normal numbers a rounding is half a step of 2^-149. In blocks of 32, and in formats of 1 and 2 bits, whose activations have a scale for
- * 64, the product of two scales may be one of those, and an integer sum of up to 32 * 127 * 128 multiplies what it lost, as in ggml; in super-blocks,
- * with activations' scales for 256, only the result may be.
+ * Rounding errors below the normal numbers are half a step of 2^-149. In blocks of 32, and in
+ * formats of 1 and 2 bits with activation scales per 64, the product of two scales may be
+ * subnormal. An integer sum of up to 32 * 127 * 128 then multiplies its error, as in ggml. In
+ * super-blocks, with activation scales per 256, only the result may be subnormal.
  */
 const STEP = 2 ** -149;
 const SCALES_STEP = 32 * 127 * 128 * 2 ** -150;
-/** A chain of multiply-adds, one or two roundings each: of the sum of magnitudes. */
+/**
+ * Relative error of a chain of multiply-adds (one or two roundings each), as a fraction of the sum
+ * of magnitudes.
+ */
 const ROUNDING = 2 * 2 ** -24;
-/** Beyond it a part of a sum may leave f32. */
+/** Above this, a partial sum may overflow f32. */
 const LARGEST = 2 ** 120;
 
 const FLOATS = ['f32', 'f16', 'bf16'] as const;
@@ -34,13 +39,13 @@ const BLOCKS = Object.values(TYPE)
 const PLAIN = Object.values(TYPE)
   .filter((t) => vecDotType(t))
   .map((t) => t.name as TypeName);
-/** Types that rows are quantised to, some of them by a search that wants a work area. */
+/** Types that rows are quantised to. Some use a search that needs a work area. */
 const QUANTIZED = namesOf(typesWith((k, { name }) => k.quantizer && name !== 'f32'));
 
 export interface Dice {
   /** Uniform in [0, 1). */
   readonly next: () => number;
-  /** An integer of [from, to]. */
+  /** An integer in [from, to]. */
   readonly int: (from: number, to: number) => number;
   readonly pick: <T>(list: readonly T[]) => T;
 }
@@ -52,7 +57,7 @@ export function dice(seed: number): Dice {
   return { next, int, pick: (list) => list[int(0, list.length - 1)] };
 }
 
-/** Numbers as activations have them, and as they should not: of one size, of all sizes, of one sign, zeros, tiny, large. */
+/** Activations, usual and unusual: of one magnitude, of many, of one sign, zeros, tiny, large. */
 function numbers(d: Dice, n: number): Float32Array {
   const style = d.int(0, 7);
   const size = style === 0 ? 2 ** d.int(-140, 100) : 2 ** d.int(-8, 8);
@@ -69,21 +74,22 @@ function numbers(d: Dice, n: number): Float32Array {
   return out;
 }
 
-/** Any bytes. */
 function bytes(d: Dice, n: number): Uint8Array<ArrayBuffer> {
   const words = new Uint32Array((n + 3) >> 2);
   for (let i = 0; i < words.length; i++) words[i] = d.next() * 2 ** 32;
   return new Uint8Array(words.buffer).slice(0, n);
 }
 
-/** Blocks with scales of every size that is finite, or of ordinary ones; codes random or all one byte. */
+/**
+ * Blocks with finite scales of any or of ordinary magnitude. Codes are random or all the same byte.
+ */
 function blocks(d: Dice, c: Case, n: number): Uint8Array {
   const { blckSize, typeSize } = TYPE[c.type];
   const style = d.int(0, 4);
   const fill = d.int(0, 255);
   const out = style === 0 ? new Uint8Array((n / blckSize) * typeSize).fill(fill) : bytes(d, (n / blckSize) * typeSize);
   setScales(c, out, {
-    // Exponent 31 is Inf and NaN, which packing reports.
+    // Exponent 31 would be Inf or NaN, which packing refuses.
     f16: () =>
       style === 1 ? d.int(0, 0x7bff) | (d.int(0, 1) << 15) : style === 2 && d.next() < 0.3 ? 0 : numberToF16((d.next() - 0.3) * 0.05),
     e8m0: () => (style === 1 ? d.int(60, 190) : d.int(118, 124)),
@@ -92,11 +98,11 @@ function blocks(d: Dice, c: Case, n: number): Uint8Array {
   return out;
 }
 
-/** Where two rows of bits differ first, or -1. */
+/** First index at which two rows have different bits, or -1. */
 const differs = (a: Float32Array, b: Float32Array): number => {
   const x = new Uint32Array(a.buffer, a.byteOffset, a.length);
   const y = new Uint32Array(b.buffer, b.byteOffset, b.length);
-  // (A NaN is a NaN: which bits it has is the processor's choice.)
+  // NaNs are equal: their bits depend on the processor.
   for (let i = 0; i < x.length; i++) if (x[i] !== y[i] && !(Number.isNaN(a[i]) && Number.isNaN(b[i]))) return i;
   return -1;
 };
@@ -110,11 +116,14 @@ interface Product {
   readonly type: TypeTraits;
   readonly w: number;
   readonly ne00: number;
-  /** So many activations as the type wants them. */
+  /** Makes n activation columns in the form that the product takes. */
   readonly columns: (from: number, n: number) => { readonly act: number; readonly stride: number };
 }
 
-/** Rows [row0, row1) by `columns` columns; dst rows lie `gap` floats apart, which must stay as they were. */
+/**
+ * Multiplies rows [row0, row1) by `columns` columns. Rows of dst lie `gap` floats apart; the gaps
+ * must stay untouched.
+ */
 function multiply(
   { k, type, w, ne00 }: Product,
   row0: number,
@@ -136,7 +145,10 @@ function multiply(
   return Array.from({ length: columns }, (_, c) => all.subarray((n + gap) * c, (n + gap) * c + n));
 }
 
-/** All columns together are each column alone, group of rows by group of rows, and any range of rows is part of all. */
+/**
+ * Checks that a product of all columns has the bits of each column computed alone, in any groups of
+ * rows, and that any range of rows and columns is part of it.
+ */
 function oneProductForAll(d: Dice, p: Product, nrows: number, columns: number): Float32Array[] {
   const { k } = p;
   const R = k.call('packed_rows');
@@ -169,7 +181,7 @@ function oneProductForAll(d: Dice, p: Product, nrows: number, columns: number): 
   return together;
 }
 
-/** Outputs of a product that f64 judges: each takes as long as the product. */
+/** Number of outputs of a product that are compared with f64, which is slow. */
 const JUDGED = 8;
 
 function packedProduct(k: Kernels, d: Dice): void {
@@ -251,7 +263,10 @@ function packedFloats(k: Kernels, d: Dice): void {
   );
 }
 
-/** f32 sums of partial sums in any order, of the sum of magnitudes: each rounding is 2^-24. */
+/**
+ * Tolerance of f32 sums of partial sums in any order, as a fraction of the sum of magnitudes. Each
+ * rounding is 2^-24.
+ */
 const SUM_ORDER = 64 * 2 ** -24;
 
 function plainProduct(k: Kernels, d: Dice): void {
@@ -278,7 +293,7 @@ function plainProduct(k: Kernels, d: Dice): void {
   near(got, dot, SUM_ORDER * abs, where);
 }
 
-/** A row as `type` has it, by the kernel. */
+/** A row converted to `type` by its kernel. */
 function bytesOf(k: Kernels, type: TypeName, x: Float32Array): Uint8Array {
   const n = rowSize(TYPE[type], x.length);
   if (type === 'f32') return new Uint8Array(x.slice().buffer);
@@ -287,7 +302,10 @@ function bytesOf(k: Kernels, type: TypeName, x: Float32Array): Uint8Array {
   return k.arena.readBytes(y, n);
 }
 
-/** From blocks to f32, wherever they lie, what f64 says; and from f32 to blocks the same bytes wherever all lies, whatever the work area holds. */
+/**
+ * Checks conversions: from blocks to f32 as f64 says, and from f32 to the same bytes at any address
+ * and with any content of the work area.
+ */
 function blocksAndRows(k: Kernels, d: Dice): void {
   const type = d.pick(BLOCKS);
   const n = TYPE[type].blckSize * d.int(1, 6);
@@ -304,7 +322,7 @@ function blocksAndRows(k: Kernels, d: Dice): void {
   const nrows = d.int(1, 3);
   const x = numbers(d, m * nrows);
   const weights = d.next() < 0.5 ? Float32Array.from({ length: m }, () => d.next() + 0.01) : undefined;
-  // Once more after rows of another type, which leave other bytes in the work area.
+  // Again after rows of another type, which leave other bytes in the work area.
   const made = [d.pick(QUANTIZED), to].map((before) => {
     quantized(before, numbers(d, TYPE[before].blckSize), TYPE[before].blckSize);
     return quantized(to, x, m, weights);

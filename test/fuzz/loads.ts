@@ -1,6 +1,7 @@
 /**
- * Sound files loaded again and again, from the disk, with 1 to `threads` threads, several at once so that the cores are never idle: their SHA-256 is
- * known, so that a load that finds Inf or NaN in one, or gives other tokens than the first, is no fault of the file.
+ * Loads intact files again and again from disk, with 1 to `threads` threads, several at once to
+ * keep the cores busy. Their SHA-256 is known. So the file is not at fault if a load finds Inf or
+ * NaN, or gives other tokens than the first.
  */
 import { createHash } from 'node:crypto';
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -15,7 +16,7 @@ import { runCases, type CampaignOptions, type CampaignResult } from './campaign.
 import { below, pick } from './mutate.ts';
 
 const LIMIT_MS = 120_000;
-/** Loads of a case, at once. */
+/** Simultaneous loads of a case. */
 const AT_ONCE = 6;
 const hashOf = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
 
@@ -23,7 +24,7 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
   const { loadModel } = (await import(entryUrl)) as typeof Entry;
   const folder = mkdtempSync(join(tmpdir(), 'quantlet-loads-'));
   try {
-    // Copies that nobody else can rewrite.
+    // Copies that no other process rewrites.
     const files = [shippedModel, llamaModel].map((from, i) => {
       const path = join(folder, `${i}.gguf`);
       copyFileSync(from, path);

@@ -1,11 +1,14 @@
-/** Bytes changed as damage and malice change them. */
+/** Bytes changed by accident or malice. */
 export type Random = () => number;
 
 const EXTREMES = [0, 1, 2, 3, 7, 8, 31, 32, 255, 256, 65535, 65536, 2 ** 24, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1];
 export const below = (next: Random, n: number): number => Math.floor(next() * n);
 export const pick = <T>(next: Random, of: readonly T[]): T => of[below(next, of.length)];
 
-/** One to eight changes within the first `within` bytes: flipped bits, extreme words, bytes taken out, put in, doubled, the end cut off or something behind it. */
+/**
+ * Makes one to eight changes within the first `within` bytes: bits flipped, words set to extremes,
+ * bytes removed, inserted or doubled, the end cut off or extended.
+ */
 export function mutate(next: Random, original: Uint8Array, within = original.length): Uint8Array<ArrayBuffer> {
   let bytes = Uint8Array.from(original);
   let reach = Math.min(within, bytes.length);

@@ -1,6 +1,7 @@
 /**
- * Random graphs of operators whose operands lie in every way that strides can say: permuted, transposed, offset, with gaps, repeated, sliding, and
- * as windows into each other's memory: leaves, results, what is written in place. The same graph is made on any engine.
+ * Random graphs of operators. Their operands have all layouts that strides allow: permuted,
+ * transposed, offset, with gaps, repeated, sliding. Operands can be windows into each other's
+ * memory: leaves, results, tensors written in place. The same graph can be made on any engine.
  */
 import * as core from 'quantlet/core';
 import type { Engine, Tensor, TypeName } from 'quantlet/core';
@@ -27,12 +28,12 @@ import { FOLLOWERS, OPS, type OpRow } from './operator-table.ts';
 
 export interface Operand {
   readonly window: Window;
-  /** Made once an engine. */
+  /** Makes the operand's tensor; called once per engine. */
   readonly make: (engine: Engine, on: (o: Operand) => Tensor) => Tensor;
   /** The bytes of a leaf. */
   readonly bytes?: Uint8Array;
   readonly packed?: boolean;
-  /** Only its shape counts. */
+  /** Only its shape is read. */
   readonly shapeOnly?: boolean;
 }
 
@@ -49,31 +50,34 @@ export interface Graph {
   readonly on: (engine: Engine, o: Operand) => Tensor;
 }
 
-/** What the rows of operator-table.ts choose from. */
+/** Operands that the rows of operator-table.ts can choose from. */
 export interface Generator {
   int(from: number, to: number): number;
   chance(p: number): boolean;
   pick<T>(list: readonly T[]): T;
-  /** The graph's shape, or nearly. */
+  /** The shape of the graph, or a similar one. */
   shape(): Four;
   /** A tensor of any shape. */
   any(types: readonly TypeName[]): Operand;
-  /** One whose numbers are the reference's to the last bit. */
+  /** A tensor whose numbers are exact, so that they are the reference's bits. */
   exact(types: readonly TypeName[]): Operand;
   of(ne: Four, types: readonly TypeName[], how?: { exact?: boolean }): Operand;
-  /** Without repeats. */
+  /** A tensor without repeated elements. */
   writable(ne: Four, types: readonly TypeName[]): Operand;
   packed(ne: Four, type: TypeName): Operand;
   mask(ne: Four): Operand;
   ints(ne: Four, values: readonly number[]): Operand;
-  /** Row numbers below limit: i32, or i64 where wanted; as far below 0 where wanted; some of those that the graph computes lie outside. */
+  /**
+   * Row indices below limit, of i32 or (`i64`) of i64 too. `below`: negative ones too. If the graph
+   * computes them, some are from `outside`.
+   */
   ids(ne: Four, limit: number, how?: { i64?: boolean; below?: boolean; outside?: readonly number[] }): Operand;
   like(ne: Four): Operand;
   reordered(ne: Four): Four;
 }
 
 const WIDTHS = [1, 2, 3, 4, 5, 7, 8, 16, 17, 32, 32, 32, 33, 64, 64];
-/** Numbers larger than this, and those that are none, are not computed with. */
+/** Inexact operands must be finite and at most this large. */
 const LARGEST = 1e4;
 
 function encode(type: TypeName, values: Float64Array): Uint8Array {
@@ -84,7 +88,7 @@ function encode(type: TypeName, values: Float64Array): Uint8Array {
   return new Uint8Array(Uint16Array.from(new Uint32Array(Float32Array.from(values).buffer), (bits) => bits >>> 16).buffer);
 }
 
-/** Last block of a window and one more. */
+/** Number of blocks that a window spans. */
 const spanOf = ({ ne, nb, buffer }: Window): number =>
   1 + (ne[0] / blckSize(buffer.type) - 1) * nb[0] + (ne[1] - 1) * nb[1] + (ne[2] - 1) * nb[2] + (ne[3] - 1) * nb[3];
 const isDense = ({ ne, nb, buffer }: Window): boolean => denseNb(buffer.type, ne).every((n, i) => n === nb[i] || ne[i] === 1);
@@ -118,14 +122,15 @@ export function createGraph(seed: number, primary: Engine): Graph {
     buffers.add(b);
     return b;
   };
-  /** Numbers to compute with. */
+  /** Random bytes of a type whose numbers are fit for arithmetic. */
   const bytesOf = (type: TypeName, n: number): Uint8Array => {
     if (type !== 'q8_0' && type !== 'q4_0')
       return encode(
         type,
         Float64Array.from({ length: n }, () => (type.startsWith('i') ? int(0, 99) : chance(0.03) ? 0 : 4 * next() - 2)),
       );
-    // As the quantiser writes them: the largest has the last code, so that numbers quantised again stay as they are.
+    // As the quantiser writes blocks: the largest number has the last code, so that quantising
+    // again changes nothing.
     const { typeSize } = TYPE[type];
     const bytes = Uint8Array.from({ length: (n / 32) * typeSize }, () => 256 * next());
     const view = new DataView(bytes.buffer);
@@ -151,7 +156,10 @@ export function createGraph(seed: number, primary: Engine): Graph {
     return o;
   };
 
-  /** Strides of ne as a view has them before a permutation, and that permutation; `inside`: blocks there are. */
+  /**
+   * Strides of a view of shape ne before a random permutation, and that permutation. `inside`:
+   * number of blocks available.
+   */
   function layout(type: TypeName, ne: Four, writable: boolean, inside: number): { axes: number[]; m: Four; nb: Four; span: number } {
     const block = blckSize(type);
     const axes = [0, 1, 2, 3];
@@ -177,7 +185,7 @@ export function createGraph(seed: number, primary: Engine): Graph {
       span: 1 + (m[0] / block - 1) + (m[1] - 1) * nb[1] + (m[2] - 1) * nb[2] + (m[3] - 1) * nb[3],
     };
   }
-  /** A window of that layout in the memory of another. */
+  /** A window of that layout into an operand's memory. */
   function windowOf(of: Operand, { axes, m, nb }: ReturnType<typeof layout>, offset: number): Operand {
     const size = TYPE[of.window.buffer.type].typeSize;
     const ne = [0, 0, 0, 0];
@@ -203,7 +211,10 @@ export function createGraph(seed: number, primary: Engine): Graph {
     pool.push(o);
     return o;
   }
-  /** A new tensor of which ne is a window, or all; the numbers of the window if they matter. */
+  /**
+   * A new tensor that ne is all of or a window into. `values`: the window's numbers, if they
+   * matter.
+   */
   function fresh(type: TypeName, ne: Four, writable: boolean, values?: Float64Array): Operand {
     const block = blckSize(type);
     const lay = layout(type, ne, writable || values !== undefined, Infinity);
@@ -226,7 +237,7 @@ export function createGraph(seed: number, primary: Engine): Graph {
   }
   const usable = (o: Operand, types: readonly TypeName[]): boolean =>
     types.includes(o.window.buffer.type) && places(o.window).every((i) => Math.abs(o.window.buffer.value[i]) < LARGEST);
-  /** One of the pool, the later the likelier. */
+  /** A random tensor of the pool, later ones more likely. */
   function known(types: readonly TypeName[], fits: (o: Operand) => boolean = () => true): Operand | undefined {
     for (let tries = 0; tries < 4 && pool.length; tries++) {
       const o = pool[pool.length - 1 - Math.floor(pool.length * next() ** 2)];
@@ -234,7 +245,7 @@ export function createGraph(seed: number, primary: Engine): Graph {
     }
     return undefined;
   }
-  /** A tensor or a window of the pool. */
+  /** A tensor of the pool, or a window into one. */
   function shared(ne: Four, types: readonly TypeName[], writable: boolean, fits?: (o: Operand) => boolean): Operand | undefined {
     for (let tries = 0; tries < 3; tries++) {
       const o = known(types, fits);
@@ -287,7 +298,7 @@ export function createGraph(seed: number, primary: Engine): Graph {
     reordered: (ne) => (ne[0] % 32 === 0 ? [ne[0], ne[2], ne[3], ne[1]] : [ne[1], ne[0], ne[3], ne[2]]),
   };
 
-  /** A result: some are views of what the op computed. */
+  /** The window of a result. Some results are views of what the op computed. */
   function windowOn(t: Tensor): Window {
     const type = t.type.name as TypeName;
     const size = t.type.typeSize;
@@ -336,7 +347,7 @@ export function createGraph(seed: number, primary: Engine): Graph {
 
 const words = ({ buffer, ne, nb, offset }: Window): string => `${buffer.type} [${ne.join(' ')}] nb [${nb.join(' ')}] + ${offset}`;
 
-/** A graph in words: each step, and which memory its operands lie in. */
+/** Describes a graph: each step, and the memory of its operands. */
 export function describe({ steps, buffers }: Graph): string {
   const names = new Map([...buffers].map((b, i) => [b, `#${i}`]));
   const operand = (w: Window | null): string => (w ? `${names.get(w.buffer)} ${words(w)}` : '-');

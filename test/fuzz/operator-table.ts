@@ -1,4 +1,7 @@
-/** Which operators random graphs are made of: a row has the reference's name (test/reference/golden-ops.ts), what it takes, and how exact it is. */
+/**
+ * Operators of random graphs. A row has the reference's name (test/reference/golden-ops.ts), the
+ * operands and the tolerance.
+ */
 import type { TypeName } from '../../src/type-traits.ts';
 import type { Four } from '../reference/memory.ts';
 import type { Generator, Operand } from './operator-graphs.ts';
@@ -6,28 +9,31 @@ import type { Generator, Operand } from './operator-graphs.ts';
 export interface Taken {
   readonly src: readonly (Operand | null)[];
   readonly params?: Readonly<{ [name: string]: number }>;
-  /** The source that is written: the result is a view of it. */
+  /** Index of the source that is written: the result is a view of it. */
   readonly into?: number;
-  /** Where it is another than the row's. */
+  /** Noise of this call, if not the row's. */
   readonly noise?: number;
 }
 
 export interface OpRow {
   readonly op: string;
-  /** @see Step.noise; default: sums and products of f32. */
+  /** @see Step.noise; default: that of sums and products of f32. */
   readonly noise?: number;
-  /** A source's operands, or undefined where none of the graph's shapes fits. */
+  /** Chooses the sources; undefined if no shape of the graph fits. */
   readonly take: (g: Generator) => Taken | undefined;
 }
 
 const FLOATS: readonly TypeName[] = ['f32', 'f32', 'f16', 'bf16'];
 const SIDES: readonly TypeName[] = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'];
 const F32 = 2 ** -16;
-/** Rows less their mean, which may be all there is, divided by the root of eps. */
+/**
+ * Noise of norms that subtract a mean. If a row is little more than its mean, the rest is divided
+ * by sqrt(eps).
+ */
 const SHIFTED = 2 ** -11;
-/** What 8-bit activations, rounded elsewhere than the reference's, may move a product by. */
+/** Noise of products: 8-bit activations may round to the reference's neighbouring code. */
 const PRODUCT: { readonly [type: string]: number } = { f32: F32, f16: F32, bf16: F32, q8_0: 2 ** -5, q4_0: 2 ** -4 };
-/** Exponentials of attention's own. */
+/** Noise of attention, whose kernels have their own exp. */
 const SCORES = 2 ** -12;
 
 const one = (op: string, params: Taken['params'] = {}, noise = F32): OpRow => ({
@@ -35,7 +41,7 @@ const one = (op: string, params: Taken['params'] = {}, noise = F32): OpRow => ({
   noise,
   take: (g) => ({ src: [g.any(FLOATS)], params }),
 });
-/** Where a number a little off would have another answer altogether. */
+/** Ops for which a small error of an operand could change the answer entirely. */
 const exact = (op: string, noise = F32): OpRow => ({ op, noise, take: (g) => ({ src: [g.exact(FLOATS)] }) });
 const row1 = (g: Generator, n: number): Operand | null => (g.chance(0.7) ? g.of([n, 1, 1, 1], FLOATS) : null);
 const dividing = (g: Generator, ne: Four): Four =>
@@ -80,7 +86,7 @@ const glu = (op: string): OpRow[] => [
   },
 ];
 
-/** A kernel of some size and what it moves over. */
+/** A kernel of random size and the data it moves over. */
 function convolution(g: Generator, flat: boolean): Taken {
   const [w, h, channels, n] = [g.int(3, 20), g.int(3, 6), g.int(1, 3), g.int(1, 2)];
   const [kw, kh, out] = [g.int(1, 3), g.int(1, 3), g.int(1, 3)];
@@ -94,10 +100,10 @@ function convolution(g: Generator, flat: boolean): Taken {
   const x = g.of(flat ? [w, channels, n, 1] : [w, h, channels, n], FLOATS);
   return { src: [kernel, x], params: { ...moves, type: g.int(0, 1), is_2D: flat ? 0 : 1 } };
 }
-/** Columns of f16, one rounding of which falls the other way. */
+/** Noise of f16 columns of convolutions: one rounding that falls the other way. */
 const COLUMNS = 2 ** -9;
 
-/** A sum of two of one shape, which a norm behind it makes on its way. */
+/** A sum of two tensors of one shape, which can fuse into a norm that follows. */
 const SUM: OpRow = {
   op: 'add',
   noise: 0,
@@ -507,7 +513,7 @@ export const OPS: readonly OpRow[] = [
   },
 ];
 
-/** What a step fuses with, and is then made from its very result. */
+/** Ops that fuse with a step, and are then applied to its own result. */
 export const FOLLOWERS: { readonly [op: string]: readonly string[] } = {
   add: ['rms_norm'],
   add_inplace: ['rms_norm'],

@@ -1,6 +1,7 @@
 /**
- * Every operator of quantlet/core over operands that lie in every way (operator-graphs.ts), chained so that they fuse, held against f64 (test/reference):
- * what results hold, that nothing else was written, and that any number of threads gives the same bits.
+ * Every operator of quantlet/core over operands of all layouts (operator-graphs.ts), chained so
+ * that they fuse. Results are compared with f64 (test/reference), nothing else may be written, and
+ * any number of threads gives the same bits.
  */
 import { createEngine, type Engine, type Tensor } from 'quantlet/core';
 import { random } from '../kernel/harness.ts';
@@ -12,7 +13,7 @@ import { createGraph, describe, type Graph, type MadeStep, type Operand } from '
 const MEMORY = 24 << 20;
 const GUARD = new Int32Array(16).fill(0x5a5a5a5a);
 
-/** The steps in the order in which ggml_build_forward_expand visits the results. */
+/** Steps in the order in which ggml_build_forward_expand visits the results. */
 function orderOf(graph: Graph, engine: Engine, wanted: readonly MadeStep[]): MadeStep[] {
   const steps = new Map<Tensor, MadeStep>(graph.steps.map((s) => [graph.on(engine, s.result), s]));
   const seen = new Set<Tensor>();
@@ -27,7 +28,7 @@ function orderOf(graph: Graph, engine: Engine, wanted: readonly MadeStep[]): Mad
   return order;
 }
 
-/** The results and leaves of a run, and the plan in words. */
+/** Results and leaves of a run, and a description of the plan. */
 interface Ran {
   readonly results: readonly Float64Array[];
   readonly leaves: readonly (Float64Array | undefined)[];
@@ -67,8 +68,9 @@ async function one(engines: readonly Engine[], seed: number): Promise<void> {
   const engine = engines[seed % engines.length];
   const free = engine.freeBytes;
   const graph = createGraph(seed, engine);
-  // Either every result is kept, in the order they were made, or some are, and the others' memory is used again. Convolutions are several nodes: where
-  // something is written between them, only the first way says what they read.
+  // Either keep every result, in order, or keep some, so that the memory of others is reused.
+  // Convolutions are several nodes: if a step writes in between, only keeping everything defines
+  // what they read.
   const apart =
     graph.steps.some((s) => s.op.startsWith('conv_')) &&
     graph.steps.some((s) => graph.steps.some((t) => t !== s && t.dst.buffer === s.dst.buffer) || s.dst.buffer.init);
@@ -120,7 +122,7 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
       try {
         await one(engines, seed);
       } catch (error) {
-        // What a failed case leaves in memory is not the next one's.
+        // A failed case must not leave its memory to the next.
         await Promise.all(engines.map((e) => e.dispose()));
         engines = await open();
         throw error;

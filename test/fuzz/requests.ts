@@ -1,6 +1,7 @@
 /**
- * Requests to `quantlet serve`, hostile ones of the list and random ones, with a probe beside them: /health, asked every few milliseconds from a thread
- * of its own. Every request is answered in OpenAI's shape, none by a failure of the server, and nobody else waits longer than the limit.
+ * Hostile requests of the list and random requests to `quantlet serve`. Meanwhile a thread asks for
+ * /health every few milliseconds. Every request must get an answer in OpenAI's shape that is not an
+ * internal error, and no other client may wait longer than the limit.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
@@ -14,9 +15,9 @@ import { seeded } from '../web/server.ts';
 import { runCases, type CampaignOptions, type CampaignResult } from './campaign.ts';
 import { hostileRequests, textOf, type HostileRequest } from './hostile-requests.ts';
 
-/** Milliseconds that others may wait on an idle machine. */
+/** Milliseconds that other clients may wait, on an idle machine. */
 export const LATE_MS = 50;
-/** An answer that takes longer does not come. */
+/** Time-out of an answer. */
 const ANSWER_MS = 120_000;
 const KEY = 'key';
 
@@ -25,7 +26,10 @@ export interface Answer {
   readonly text: string;
 }
 
-/** Sends a request as it is: fetch would refuse some. @throws Error where the connection ends without an answer */
+/**
+ * Sends a request as it is (fetch would refuse some). @throws Error if the connection ends without
+ * an answer
+ */
 export function send(url: string, { method = 'POST', path, key = true, headers = {}, body }: HostileRequest): Promise<Answer> {
   const text = body === undefined ? undefined : textOf(body);
   return new Promise((resolve, reject) => {
@@ -47,24 +51,25 @@ export function send(url: string, { method = 'POST', path, key = true, headers =
       },
     );
     asked.on('timeout', () => asked.destroy(new Error(`no answer in ${ANSWER_MS} ms`)));
-    // A server that refuses a body may close before all of it was sent: its answer counts, and comes first.
+    // A server that refuses a body may close before it has read all of it. Its answer arrives first
+    // and is what we take.
     asked.on('error', reject).end(text);
   });
 }
 
-/** What is wrong with an answer, or undefined. */
+/** Describes the fault of an answer; undefined if it is right. */
 export function wrong({ method }: HostileRequest, { status, text }: Answer): string | undefined {
   if (status >= 500 && status !== 501 && status !== 503) return `status ${status}: ${text.slice(0, 200)}`;
   if (status < 400 || method === 'HEAD') return undefined;
   try {
     if (typeof (JSON.parse(text) as { error: { message: string } }).error.message === 'string') return undefined;
   } catch {
-    // Told below.
+    // Reported below.
   }
   return `status ${status} without an error in OpenAI's shape: ${text.slice(0, 200)}`;
 }
 
-/** Asks for /health again and again; tells the longest time of an answer since it was last asked for it. */
+/** Asks for /health repeatedly, and reports the longest time of an answer since the last report. */
 const PROBE = `const { parentPort, workerData } = require('node:worker_threads'), { Agent, get } = require('node:http');
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 let longest = 0, began = 0;
@@ -74,7 +79,7 @@ parentPort.on('message', () => { parentPort.postMessage(Math.max(longest, began 
 ask();`;
 
 export interface Probe {
-  /** The longest that /health took since the last call. */
+  /** Longest time that /health took since the last call. */
   longest(): Promise<number>;
   stop(): Promise<unknown>;
 }
@@ -87,13 +92,15 @@ export function startProbe(url: string): Probe {
   };
 }
 
-/** The longest turn of a server's event loop, in processor time, and the most memory it had. */
+/** Longest turn of a server's event loop in processor time, and the most memory it had. */
 export interface Load {
   readonly turnMs: number;
   readonly rssMiB: number;
 }
 
-/** Of a server that was started with the environment of {@link measuring}: since the last call. */
+/**
+ * Reads the load since the last call of a server started with the environment of {@link measuring}.
+ */
 export async function loadOf(file: string): Promise<Load> {
   for (const end = performance.now() + 10_000; ; await new Promise((resolve) => setTimeout(resolve, 5))) {
     try {
@@ -107,8 +114,9 @@ export async function loadOf(file: string): Promise<Load> {
 }
 
 /**
- * A file for {@link loadOf}, and the environment of a server that writes it. Its young generation is that of Node 20: newer versions let more garbage
- * lie about before they collect it, which would count as memory that a request takes.
+ * A file for {@link loadOf}, and the environment of a server that writes it. The young generation
+ * has Node 20's size: newer versions keep more garbage before they collect it, which would count as
+ * memory of a request.
  */
 export function measuring(): { file: string; env: NodeJS.ProcessEnv } {
   const file = join(mkdtempSync(join(tmpdir(), 'quantlet-turns-')), 'load.json');
@@ -121,7 +129,10 @@ export function measuring(): { file: string; env: NodeJS.ProcessEnv } {
   };
 }
 
-/** A server of few limits changed: what is stated in SECURITY.md is what is tried. */
+/**
+ * Starts a server mostly with default limits, so that the limits stated in SECURITY.md are the ones
+ * tested.
+ */
 export const hostileServer = (
   threads = 1,
   build: Build = 'simd',
@@ -152,7 +163,7 @@ export const hostileServer = (
   return startServer([...args, ...flags], env);
 };
 
-/** Values at which fields break. */
+/** Values that often break the reading of fields. */
 const oddities: readonly string[] = [
   'null',
   'true',
@@ -221,7 +232,7 @@ const seeds: readonly (readonly [path: string, body: string])[] = [
   ['/v1/rerank', '{"query":"a","documents":["b",{"text":"c"}],"top_n":1}'],
 ];
 
-/** A request of the list, or one in which values, bytes and lengths were changed at random. */
+/** A request of the list, or one with values, bytes and lengths changed at random. */
 export function requestOf(seed: number): HostileRequest {
   const next = seeded(seed);
   const below = (n: number): number => Math.floor(next() * n);
@@ -249,9 +260,7 @@ export function requestOf(seed: number): HostileRequest {
   return { name: `random ${seed}`, path, body: [body] };
 }
 
-/**
- * @param lateMs Infinity where the machine is not idle
- */
+/** @param lateMs Infinity if the machine is not idle */
 export async function campaign(options: CampaignOptions, lateMs = LATE_MS): Promise<CampaignResult> {
   const { file, env } = measuring();
   const server = await hostileServer(options.threads, options.build, env);

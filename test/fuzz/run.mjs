@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 // Campaigns of random cases, longer than tests may take:
 //   npm run fuzz -- [--seconds N] [--cases N] [--seed S] [--only kernels] [--build dotadd] [--threads N]
-// Every campaign of this folder (a module with `export function campaign`, see campaign.ts) by every build that this Node can run, each in a process of
-// its own. Prints how many cases there were and the seed of each that failed; the last line counts campaigns.
+// Runs every campaign of this folder (a module with `export function campaign`, see campaign.ts) on
+// every build that this Node supports, each in a process of its own. Prints the number of cases and
+// the seed of each failure; the last line counts campaigns.
 import { fork } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -10,10 +11,12 @@ import { parseArgs } from 'node:util';
 import { BUILDS, isThreaded } from '../../src/wasm/load.ts';
 
 const child = fileURLToPath(new URL('child.mjs', import.meta.url));
-/** Node 20 decodes relaxed SIMD only behind this flag; newer versions refuse the flag. */
+/** Node 20 needs this flag to decode relaxed SIMD; newer versions refuse it. */
 const flags = process.versions.node.startsWith('20.') ? ['--experimental-wasm-relaxed-simd'] : [];
 
-/** What the campaign's process says, or how it ended without. */
+/**
+ * Resolves with the message of the campaign's process, or with how the process ended without one.
+ */
 const start = (task) =>
   new Promise((resolve) => {
     const process = fork(child, [JSON.stringify(task)], { execArgv: flags });

@@ -1,6 +1,7 @@
 /**
- * State files with damage and malice: some with their sum made right again, so that what lies behind it is reached. Each is loaded or refused with a
- * coded error, and the model gives afterwards what it always gave.
+ * Damaged and malicious state files. Some get a correct checksum again, so that the code after that
+ * check is reached. Each is loaded or refused with a coded error, and the model still gives its
+ * usual output afterwards.
  */
 import { readFileSync } from 'node:fs';
 import type * as Entry from '../../src/entry/node.ts';
@@ -17,7 +18,7 @@ export function campaign(options: CampaignOptions): Promise<CampaignResult> {
   return runWatched(import.meta.url, options);
 }
 
-/** Magic, version, length of the header (src/generate/saved-sequence.ts). */
+/** Bytes of magic, version and header length (src/generate/saved-sequence.ts). */
 const PREFIX = 16;
 const VALUES: readonly unknown[] = [
   null,
@@ -39,7 +40,7 @@ const VALUES: readonly unknown[] = [
   'a'.repeat(5000),
 ];
 
-/** Another header, and the sum of the body that follows if it is to be right. */
+/** Replaces the header, and maybe corrects the body's checksum. */
 function reheaded(next: Random, state: Uint8Array): Uint8Array {
   const length = new DataView(state.buffer, state.byteOffset).getUint32(12, true);
   const header = JSON.parse(new TextDecoder().decode(state.subarray(PREFIX, PREFIX + length))) as Record<string, unknown>;
@@ -93,7 +94,7 @@ await serveWatched(async ({ build, threads }) => {
       const loaded = await model.loadState(bytes);
       if (loaded.some((id) => !Number.isInteger(id) || id < 0 || id >= model.internals.tokenizer.nVocab))
         throw new Error(`tokens outside the vocabulary: ${loaded.join(' ')}`);
-      // Keys and values may be any numbers now: what comes of them is text, or a coded error.
+      // Keys and values may be any numbers now. Generating gives text or a coded error.
       await model
         .generate([...loaded.slice(0, 40), 7], greedy)
         .result()

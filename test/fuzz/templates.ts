@@ -1,6 +1,7 @@
 /**
- * Chat templates of strangers, and conversations of strangers for templates in use. A template renders or is refused with a coded error, whatever it
- * loops over; nothing that somebody says in a conversation becomes a control token.
+ * Hostile chat templates, and hostile conversations for templates in use. A template renders or is
+ * refused with a coded error, whatever it loops over. No text of a conversation becomes a control
+ * token.
  */
 import { prepareChatWork } from '../../src/chat/run.ts';
 import { createChatTemplate } from '../../src/chat/template.ts';
@@ -93,7 +94,7 @@ function randomTemplate(next: Random, depth = 0): string {
   return Array.from({ length: 1 + below(next, 4) }, () => pick(next, ways)()).join('');
 }
 
-/** Control tokens, whole and in parts, and what may stand between them. */
+/** Text of control tokens, whole or in parts, with other text between them. */
 function randomSaying(next: Random, control: readonly string[]): string {
   const part = (): string => {
     const token = pick(next, control);

@@ -1,9 +1,13 @@
-// Preloaded (node --import) into a server under attack: the longest turn of its event loop in processor time, which says nearly the same on a busy machine
-// as on an idle one, and the most memory it had. Both go to the file that QUANTLET_TURNS names, as JSON, when one of them grows; the file gone, they start anew.
+// Preloaded (node --import) into a server under attack. Measures the longest turn of its event loop
+// in processor time, which hardly depends on how busy the machine is, and the most memory it had.
+// Both are written as JSON to the file that QUANTLET_TURNS names when one of them grows. If that
+// file is deleted, measuring starts from zero.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 
 const file = process.env.QUANTLET_TURNS;
-/** Milliseconds of processor time of this thread: newer versions of Node say it, Linux does for all. */
+/**
+ * Milliseconds of processor time of this thread: from Node if it is new enough, else from Linux.
+ */
 function cpuMs() {
   if (!process.threadCpuUsage) return Number(readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ')[0]) / 1e6;
   const { user, system } = process.threadCpuUsage();
@@ -12,7 +16,8 @@ function cpuMs() {
 
 let before = cpuMs();
 let told;
-// A timer cannot fire within a turn: what was computed between two of its calls is at least the longest turn between them.
+// A timer cannot fire within a turn, so the processor time between two of its calls is at least
+// that of the longest turn between them.
 setInterval(() => {
   if (!existsSync(file)) told = { turnMs: 0, rssMiB: 0 };
   const turnMs = cpuMs() - before;

@@ -1,17 +1,21 @@
 /**
- * Campaigns whose cases may crash, hang or use up memory: each runs in a child process that says which case it is at. A child that dies or says nothing
- * for long is a failure of the case it was at, and another goes on behind it.
+ * Campaigns whose cases may crash, hang or exhaust memory. They run in a child process that reports
+ * the case it is at. If the child dies or is silent for long, that case has failed, and a new child
+ * continues after it.
  */
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Work } from '../../src/slices.ts';
 import { MOST_FAILURES, type CampaignOptions, type CampaignResult } from './campaign.ts';
 
-/** Nothing said for so long is a hang: cases take milliseconds, at the lowest priority on a busy machine a second or two. */
+/**
+ * Silence of this length is a hang. Cases take milliseconds, and a second or two at the lowest
+ * priority on a busy machine.
+ */
 const STALL_MS = 120_000;
-/** What a case may take besides its own bytes. */
+/** Memory that a case may use in addition to its own bytes. */
 const ALLOWED_BYTES = 200e6;
-/** Node 20 decodes relaxed SIMD only behind this flag; newer versions refuse the flag. */
+/** Node 20 needs this flag to decode relaxed SIMD; newer versions refuse it. */
 const FLAGS = process.versions.node.startsWith('20.') ? ['--experimental-wasm-relaxed-simd'] : [];
 
 interface Said {
@@ -67,8 +71,8 @@ export async function runWatched(url: string, options: CampaignOptions): Promise
 }
 
 /**
- * In a child: runs case after case; does nothing in any other process. `one` gives the bytes that its case is made of (they may be taken as well),
- * and throws where something is wrong.
+ * Runs case after case in a child; does nothing in any other process. `one` returns the number of
+ * bytes of its case, which are added to the allowed memory, and throws if something is wrong.
  */
 export async function serveWatched(prepare: (task: Task) => Promise<(seed: number) => Promise<number>>): Promise<void> {
   const at = process.argv.indexOf('--watched');
@@ -96,10 +100,13 @@ export async function serveWatched(prepare: (task: Task) => Promise<(seed: numbe
   process.exit(0);
 }
 
-/** Milliseconds of processor time that one step may take: on an idle machine they take one or two, and what is quadratic takes seconds. */
+/**
+ * Processor time in milliseconds that one step may take. Steps take one or two on an idle machine,
+ * quadratic work takes seconds.
+ */
 const STEP_MS = 1000;
 
-/** Runs work to its end. @throws Error for a step that nobody should wait for */
+/** Runs work to its end. @throws Error if a step takes too long */
 export function inSteps<T>(work: Work<T>): T {
   for (;;) {
     const before = process.cpuUsage();

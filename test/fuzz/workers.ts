@@ -1,6 +1,7 @@
 /**
- * Workers killed at random moments: one, several at once, one a few milliseconds behind the other, in steps and between them. What was under way
- * ends or is answered with ERR_WORKER_LOST, nothing waits for ever, and the next generation gives what it always gave.
+ * Workers killed at random moments, during steps and between them: one, several at once, or one a
+ * few milliseconds after another. Generations under way complete or fail with ERR_WORKER_LOST,
+ * nothing waits forever, and the next generation gives the usual output.
  */
 import diagnostics from 'node:diagnostics_channel';
 import type { Worker } from 'node:worker_threads';
@@ -12,9 +13,12 @@ import { entryUrl, patchedLlama, randomIds } from '../support.ts';
 import { seeded } from '../web/server.ts';
 import { runCases, type CampaignOptions, type CampaignResult } from './campaign.ts';
 
-/** Far more than a new pool takes, on a machine that others use too and at the lowest priority: a model that is wedged waits for ever. */
+/**
+ * Far more than a new pool takes at the lowest priority on a busy machine. A deadlocked model waits
+ * forever.
+ */
 const LIMIT_MS = 120_000;
-/** Blows of a case, and milliseconds between two: a new worker takes 20 to 50 until it is ready. */
+/** Kills per case, and milliseconds between two: a new worker is ready after 20 to 50. */
 const MOST_BLOWS = 4;
 const MOST_GAP_MS = 60;
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -33,12 +37,13 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
   const file = await patchedLlama({ metadata: { 'llama.context_length': 512 } });
   const prompt = randomIds(200, 272, 3);
   const ids = async (model: Model): Promise<string> => {
-    model.internals.slots.all[0].truncate(0); // the whole prompt again, not its cached part
+    model.internals.slots.all[0].truncate(0); // evaluate the whole prompt again
     return (await model.generate(prompt, { temperature: 0, maxTokens: 24, ignoreEos: true }).result()).ids.join(' ');
   };
   const models: { model: Model; want: string }[] = [];
   for (let threads = 1; threads <= options.threads; threads++) {
-    const model = await loadModel(file, { build: options.build, threads, links: 1 + (threads % 2), warmUp: false }); // one link or two
+    // one link or two
+    const model = await loadModel(file, { build: options.build, threads, links: 1 + (threads % 2), warmUp: false });
     models.push({ model, want: await ids(model) });
   }
   const killed = new WeakSet<Worker>();
@@ -51,7 +56,7 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
   try {
     const result = await runCases(options, async (seed) => {
       const next = seeded(seed);
-      // All models at once, or one alone: a blow may hit several of them, and a pool that is made anew competes with others.
+      // All models at once, or one alone: pools that restart compete with each other.
       const hit = next() < 0.5 ? models : [models[Math.floor(next() * models.length)]];
       const running = hit.map(({ model, want }) =>
         ids(model).then(
@@ -66,7 +71,8 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
       }
       for (const end of await inTime(LIMIT_MS, 'the generations whose workers were killed', Promise.all(running)))
         if (end !== 'whole' && end !== 'ERR_WORKER_LOST') throw new Error(`a generation ended with ${end}`);
-      // What was killed last may not have been noticed yet: one generation may still be lost, and no second, as nobody is killed any more.
+      // The last kill may not have been noticed yet. One more generation may be lost, but not a
+      // second, because nothing is killed any more.
       for (const { model, want } of hit) {
         const after = await inTime(
           LIMIT_MS,
