@@ -1,4 +1,7 @@
-/** flash_attn_ext with each part's own maximum (FlashDecoding) and with a unified one (FlashDecoding++); the same bits alone and among others. */
+/**
+ * flash_attn_ext with a maximum per KV split (FlashDecoding) and with a unified one
+ * (FlashDecoding++). A token has the same bits alone and in a batch.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   cpy,
@@ -15,21 +18,25 @@ import { attention, FLASH_TYPES, KV_TYPES, kv_store } from '../../src/graph/atte
 import { gaussian } from '../kernel/harness.ts';
 import { RUNS } from '../support.ts';
 
-/** Two parts, the second one short; 9 tokens are computed as prompts are, one as in generation. */
+/** Two KV splits, the second one short. 9 tokens are computed as a prompt, one as in generation. */
 const HEAD = 32;
 const HEADS = 4;
 const KV_HEADS = 2;
 const N_KV = 300;
 const TOKENS = 9;
 const ROW = HEAD * HEADS;
-/** Of f32: two ways to scale the same sums. In blocks a weight is rounded to 16 bits of a part's largest, and may be rounded to its neighbour: 2^-16 of values up to 4. */
+/**
+ * Relative to f32: the same sums, scaled in two ways. With block caches, a softmax weight is
+ * rounded to 16 bits relative to the split's largest and may round to its neighbour: 2^-16 of
+ * values up to 4.
+ */
 const TOLERANCE = { f32: 2e-6, f16: 2e-6, q8_0: 6e-5, q4_0: 6e-5 } as const;
-/** f32 sums of up to 300 terms of size 1 against f64. */
+/** f32 sums of up to 300 terms of size 1, compared with f64. */
 const TOLERANCE_SUM = 1e-5;
 const q = gaussian(ROW * TOKENS, 1);
 const k = gaussian(HEAD * KV_HEADS * N_KV, 2);
 const v = gaussian(HEAD * KV_HEADS * N_KV, 3);
-/** Query heads of token 4, whose scores are spread over hundreds. */
+/** The query heads of token 4 have scores that spread over hundreds. */
 const LOUD = 4;
 for (let i = LOUD * ROW; i < (LOUD + 1) * ROW; i++) q[i] *= 60;
 
@@ -38,7 +45,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   beforeAll(async () => void (engine = await createEngine({ build, threads })));
   afterAll(() => engine.dispose());
 
-  /** All tokens' results together, or of one token computed alone. */
+  /** Results of all tokens together, or of one token computed alone. */
   async function attend(type: TypeName, params: FlashAttnOptions, token?: number): Promise<Float32Array> {
     const [qs, ks, vs] = [
       engine.tensor('f32', [HEAD, HEADS, TOKENS], q),
@@ -89,7 +96,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     }
   });
 
-  /** A window to both sides, over two KV splits: for many tokens at once and for one. */
+  /** A window in both directions over two KV splits, for many tokens at once and for one. */
   it.each([0, 3, 150])('up to %i keys on each side', async (reach) => {
     const places = [0, 1, 120, 254, 255, 256, 257, 290, 299];
     const owned: Tensor[] = [];
@@ -133,7 +140,10 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     for (const t of owned) engine.free(t as never);
   });
 
-  /** Types that a cache keeps as rows, which attention widens a part at a time; with 48 rows of queries as with one. */
+  /**
+   * Cache types stored as rows, which attention widens one part at a time, with 48 rows of queries
+   * and with one.
+   */
   it.each(KV_TYPES.filter((type) => !(FLASH_TYPES as readonly string[]).includes(type)))(
     '%s: over a cache of rows as over f32 of what they stand for, bit for bit',
     async (type) => {

@@ -1,6 +1,7 @@
 /**
- * An op's output for packed products is quantised where it is made, by whichever thread makes it, for 32 or for 256 elements a scale:
- * products are the bits that they are of the same numbers in a tensor of the caller's.
+ * An op's output for packed products is quantised by the op, on whichever thread computes it, with
+ * a scale per 32 or per 256 elements. Products have the bits that they have for the same numbers in
+ * a tensor of the caller.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createEngine, mul_mat, norm, rms_norm, silu, swiglu, type Engine, type Tensor, type TypeName } from 'quantlet/core';
@@ -9,7 +10,7 @@ import { randomBlocks } from '../golden/formats-rows.ts';
 import { gaussian } from '../kernel/harness.ts';
 import { RUNS } from '../support.ts';
 
-/** Three super-blocks: threads get a different number of them. */
+/** Three super-blocks, so that threads get different numbers of them. */
 const NE0 = 768;
 const ROWS = 21;
 const OPS: { readonly [name: string]: (x: Tensor) => Tensor } = {

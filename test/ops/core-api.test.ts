@@ -1,4 +1,7 @@
-/** quantlet/core as its callers write it: options by name, numbers and arrays as operands, names. */
+/**
+ * quantlet/core as its callers write it: options by name, numbers and arrays as operands, names of
+ * tensors.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as core from 'quantlet/core';
 import { createEngine, type Engine, type Tensor } from 'quantlet/core';
@@ -10,7 +13,7 @@ afterAll(() => engine.dispose());
 const f32 = (ne: readonly number[], data: readonly number[]): Tensor<'f32'> =>
   engine.tensor('f32', ne, Float32Array.from(data)) as Tensor<'f32'>;
 
-/** The elements of a result. */
+/** Elements of a result, computed. */
 async function values(t: Tensor): Promise<number[]> {
   const plan = engine.plan(t);
   await engine.compute(plan);
@@ -89,7 +92,7 @@ describe('options', () => {
     expect(make).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(says) })),
   );
 
-  it('of compute: a signal alone is none', async () => {
+  it('of compute: a bare signal is not an options object', async () => {
     const plan = engine.plan(core.silu(f32([2], [1, 2])));
     await expect(engine.compute(plan, new AbortController().signal as never)).rejects.toMatchObject({
       code: 'ERR_INVALID_ARGUMENT',
@@ -195,7 +198,10 @@ const EXPORTED = Object.entries(core)
   .map(([name]) => name);
 const OPS = EXPORTED.filter((name) => !['createEngine', 'loadModel', 'explain'].includes(name));
 
-/** A call of every op that is right, with tensors and numbers (of one tensor, where nothing else is said); what is undefined there may be left out. */
+/**
+ * A valid call of every op, with tensors and numbers (one tensor, if not said otherwise). Arguments
+ * that are undefined are optional.
+ */
 const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
   const x = engine.tensor('f32', [4, 2], 1);
   const row = engine.tensor('f32', [4], 1);
@@ -260,7 +266,7 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
     conv_2d: [cube, engine.tensor('f32', [4, 1, 2], 1), {}],
   };
 };
-/** No tensor, number, list or set of options that any op knows. */
+/** Values that no op accepts as tensor, number, list or options. */
 const ODD: readonly unknown[] = [
   null,
   undefined,
@@ -278,7 +284,7 @@ const ODD: readonly unknown[] = [
   new Date(),
   { ne: [1] },
 ];
-/** Ops that take numbers on either side. */
+/** Ops that accept numbers on either side. */
 const OPERANDS = /^(add|sub|mul|div)$/;
 const isOptions = (value: unknown): boolean => Object.prototype.toString.call(value) === '[object Object]' && !('ne' in (value as object));
 const isEmpty = (value: unknown): boolean => isOptions(value) && Object.keys(value as object).length === 0;

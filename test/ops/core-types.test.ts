@@ -1,4 +1,7 @@
-/** What TypeScript knows of tensors without a cast: this file is in the type check, and its assertions hold at run time too. */
+/**
+ * Types of tensors that TypeScript infers without a cast. This file is in the type check, and its
+ * assertions hold at run time too.
+ */
 import { expect, expectTypeOf, it } from 'vitest';
 import * as core from 'quantlet/core';
 import { createEngine, type Data, type Halves, type Operand, type Tensor, type TensorData } from 'quantlet/core';
@@ -64,7 +67,7 @@ it('read gives the array of its type', async () => {
   expectTypeOf<Float64Array>().toExtend<Operand & Data>();
 });
 
-it('what is wrong is told by the compiler too', async () => {
+it('the compiler rejects wrong uses too', async () => {
   await using engine = await createEngine({ build: 'simd' });
   const x = engine.tensor('f32', [4]);
   // @ts-expect-error an option's name

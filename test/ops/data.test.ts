@@ -1,4 +1,7 @@
-/** What goes into tensors and comes out: every type's own array, bytes, lists, floats of other widths, arrays of other realms. */
+/**
+ * Data written to tensors and read back: every type's own array, bytes, lists, floats of other
+ * widths, arrays of other realms.
+ */
 import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as core from 'quantlet/core';
@@ -39,7 +42,7 @@ describe('a type and its array', () => {
     expect(engine.read(h).constructor.name).toBe(HAS_FLOAT16 ? 'Float16Array' : 'Uint16Array');
     expect([...engine.read(h)]).toEqual(HAS_FLOAT16 ? [1.5, -2] : [0x3e00, 0xc000]);
     expect(engine.read(b)).toEqual(Uint16Array.of(0x3fc0, 0xc000));
-    // The bits are taken everywhere.
+    // Every engine accepts the bits.
     expect(engine.read(engine.tensor('f16', [2], Uint16Array.of(0x3e00, 0xc000)))).toEqual(engine.read(h));
     expect(engine.read(engine.tensor('f16', [2], engine.read(h)))).toEqual(engine.read(h));
   });
@@ -158,7 +161,7 @@ describe('floats of other widths', () => {
       if (toF16(x) !== numberToF16(x) || toF16(tie) !== numberToF16(tie) || toBf16(Math.fround(x)) !== toBf16(roundBrain(x)))
         expect.fail(`${x} or ${tie} is rounded wrongly`);
     }
-    // What f32 in between would round twice.
+    // Via f32 this would be rounded twice.
     expect(toF16(1 + 2 ** -11 + 2 ** -40)).toBe(toF16(1 + 2 ** -10));
     expect([NaN, -NaN].map(toBf16)).toEqual([0x7fc0, 0x7fc0]);
     expect([1e300, -1e300, 3.4e38].map(toBf16)).toEqual([0x7f80, 0xff80, 0x7f80]);

@@ -1,6 +1,7 @@
 /**
- * Products whose weights are fetched before they are computed with (graph/lower.ts: more than 4 MiB of them in a plan) give the bits of those whose weights
- * are not: here the same rows in tensors of their own, few enough for that.
+ * Prefetching weights does not change products. With more than 4 MiB of weights in a plan
+ * (graph/lower.ts) they are prefetched; the same rows in tensors small enough not to be give the
+ * same bits.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createEngine, mul_mat, mul_mat_id, view, type Engine, type Tensor } from 'quantlet/core';
@@ -10,7 +11,10 @@ import { gaussian } from '../kernel/harness.ts';
 import { RUNS } from '../support.ts';
 import { computed } from './graph.ts';
 
-/** A row block is 72 KiB, so that a chunk of two is fetched in parts; the last one has six rows. */
+/**
+ * A row block is 72 KiB, so that a chunk of two is prefetched in parts. The last row block has six
+ * rows.
+ */
 const K = 8192;
 const ROWS = 1030;
 const CUT = 528;

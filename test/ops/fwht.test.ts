@@ -1,4 +1,7 @@
-/** The Walsh-Hadamard transform against matrices by their definitions, of every kind of size, on every build with 1 to 3 threads; caches that it rotates. */
+/**
+ * The Walsh-Hadamard transform compared with matrices made from their definitions: every kind of
+ * size, on every build, with 1 to 3 threads. Also caches that it rotates.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createEngine, fwht, fwht_inplace, view, type Engine, type Tensor } from '../../src/entry/core-node.ts';
 import { attention, kv_store, type CacheRotation, type KvType } from '../../src/graph/attention-ops.ts';
@@ -7,13 +10,16 @@ import { gaussian } from '../kernel/harness.ts';
 import { hadamard } from '../reference/hadamard.ts';
 import { RUNS } from '../support.ts';
 
-/** Of the largest element: log2(n) sums, each rounded to 2^-24 of itself. */
+/** Relative to the largest element: log2(n) sums, each rounded to 2^-24 of itself. */
 const TOLERANCE = 1e-6;
-/** Every order of the small matrix, with parts of 1, 2, 4, 16 and more; whole rows and several transforms in a row. */
+/**
+ * Every order of the small matrix, with 1, 2, 4, 16 and more parts; whole rows, and several
+ * transforms per row.
+ */
 const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 12, 24, 48, 192, 20, 40, 80, 320, 28, 56, 112, 224, 448];
 
 const ROWS = 4;
-/** For each size rows of two transforms, and what becomes of them. */
+/** For each size, rows of two transforms and their result. */
 const CASES = SIZES.map((n) => {
   const x = gaussian(2 * n * ROWS, n);
   const matrix = Float64Array.from({ length: n * n }, (_, i) => hadamard(n, Math.floor(i / n), i % n));
@@ -47,7 +53,8 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     expectNear(got, want, TOLERANCE);
     expectNear(engine.read(twice), x, 2 * TOLERANCE);
     plan.dispose();
-    // In place: the second transform of the rows between the first and the last, and nothing around them.
+    // In place: the second transform of all rows but the first and the last. Nothing else may
+    // change.
     const window = view(a, [n, ROWS - 2], { nb: [4 * ne0], offset: 4 * (ne0 + n) });
     const changing = engine.plan(fwht_inplace(window));
     await engine.compute(changing);
@@ -57,11 +64,14 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     engine.free(a);
   });
 
-  /** Two KV splits; 9 tokens are computed as prompts are, one as in generation. */
+  /** Two KV splits. 9 tokens are computed as a prompt, one as in generation. */
   const [HEAD, HEADS, KV_HEADS, N_KV] = [128, 4, 2, 300];
   const NONE: CacheRotation = { k: 0, v: 0 };
 
-  /** Attention over caches that the kernels rotate, or whose operands and results other ops rotate. */
+  /**
+   * Attention over caches that either the kernels rotate, or other ops, which then also rotate
+   * queries and results.
+   */
   async function attend(type: KvType, tokens: number, rotation: CacheRotation, byKernels: boolean): Promise<Float32Array> {
     const floats = (heads: number, n: number, seed: number): Tensor =>
       engine.tensor('f32', [HEAD, heads, n], gaussian(HEAD * heads * n, seed));

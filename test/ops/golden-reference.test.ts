@@ -7,9 +7,14 @@ const folder = new URL('../golden/ops/', import.meta.url);
 const golden = JSON.parse(readFileSync(new URL('golden.json', folder), 'utf8')) as { cases: OpCase[] };
 const bytes = readFileSync(new URL('golden.bin', folder));
 
-/** Normalised mean squared errors. f32: sums in another order, and rope's angles, which ggml multiplies up in f32. */
+/**
+ * Normalised mean squared error of f32: sums in another order, and rope's angles, which ggml
+ * multiplies up in f32.
+ */
 const f32Nmse = 1e-11;
-/** Where V is f16, ggml's flash attention adds its rows in f16: the longer n_kv, the worse (1e-5 at 521 keys). */
+/**
+ * With V in f16, ggml's flash attention adds in f16. The error grows with n_kv (1e-5 at 521 keys).
+ */
 const f16AccumulatorNmse = 2e-5;
 const limitOf = (c: OpCase) => (c.op === 'flash_attn_ext' && c.src[2]!.type === 'f16' ? f16AccumulatorNmse : f32Nmse);
 

@@ -1,4 +1,7 @@
-/** Every golden case of native ggml, through graph, plan and kernels, in the eight runs. */
+/**
+ * Every golden case of native ggml, through graph, plan and kernels, on all builds and numbers of
+ * threads.
+ */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createEngine, type Engine } from 'quantlet/core';
@@ -12,9 +15,15 @@ const bytes = readFileSync(new URL('golden.bin', folder));
 
 /** f32 sums in another order. */
 const F32_NMSE = 1e-12;
-/** Native rounds activations to f16 or bf16 where we keep f32, and takes gelu from a table of f16. */
+/**
+ * Native rounds activations to f16 or bf16, which we keep in f32, and takes gelu from a table of
+ * f16.
+ */
 const HALF_NMSE = 2e-6;
-/** 8-bit activations: a rounding that falls the other way moves a product by 1/127 of a weight (quantised products of ggml's own test: 5e-4). */
+/**
+ * 8-bit activations: a rounding that falls the other way moves a product by 1/127 of a weight.
+ * ggml's own test allows 5e-4 for quantised products.
+ */
 const QUANTISED_NMSE = 5e-4;
 /** Native adds f16 values in f16 in flash attention (golden/ops/README.md). */
 const FLASH_F16_NMSE = 2e-5;
@@ -24,7 +33,7 @@ function limit(c: OpCase): number {
   if (c.op === 'mul_mat' || c.op === 'mul_mat_id')
     return types(c)[0] === 'f32' ? F32_NMSE : types(c)[0] === 'bf16' ? 1e-5 : types(c)[0] === 'f16' ? HALF_NMSE : QUANTISED_NMSE;
   if (c.op === 'flash_attn_ext') return types(c)[1] === 'f32' ? F32_NMSE : types(c)[1] === 'q8_0' ? QUANTISED_NMSE : FLASH_F16_NMSE;
-  if (c.op.startsWith('conv_')) return HALF_NMSE; // native rounds a kernel of f32 to f16
+  if (c.op.startsWith('conv_')) return HALF_NMSE; // native rounds an f32 kernel to f16
   if (c.op.startsWith('gelu') || c.op.startsWith('geglu')) return HALF_NMSE;
   return c.op === 'rope_ext' ? 1e-11 : c.dst.type === 'f32' ? F32_NMSE : HALF_NMSE;
 }

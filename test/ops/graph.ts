@@ -5,7 +5,7 @@ import { fill } from '../golden/ops/inputs.mjs';
 import type { Source } from '../golden/ops/inputs.mjs';
 import { decode, type OpCase } from '../reference/golden-ops.ts';
 
-/** The numbers of a result, computed. */
+/** Computes a result and returns its numbers. */
 export async function computed(engine: Engine, t: Tensor): Promise<Float32Array> {
   const plan = engine.plan(t);
   await engine.compute(plan);
@@ -14,7 +14,10 @@ export async function computed(engine: Engine, t: Tensor): Promise<Float32Array>
   return got;
 }
 
-/** A source as a tensor: filled in storage order, converted to its type by cpy, seen through its view and permutation. */
+/**
+ * A source as a tensor: filled in storage order, converted to its type by cpy, seen through its
+ * view and permutation.
+ */
 export async function source(engine: Engine, s: Source): Promise<Tensor> {
   const values = fill(s);
   const ne = s.ne as number[];
@@ -49,7 +52,7 @@ const moves2d = (p: Readonly<Record<string, number>>): core.Conv2dOptions => ({
   dilation: [p.d0, p.d1],
 });
 
-/** What a case's parameter `type` names for cast. */
+/** Types by the number that a case's parameter `type` has for cast. */
 const CASTS: readonly TypeName[] = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'];
 
 /** The op of a case over its sources. */
@@ -147,7 +150,8 @@ export function build(c: Pick<OpCase, 'op' | 'params' | 'src'>, src: readonly (T
         window: p.window,
         sinks: src[4],
       });
-    // Ops whose name and arguments are the golden cases' own: tensors, then what they call their parameters as options.
+    // Ops with the same name and arguments as the golden case: tensors, then its parameters as
+    // options.
     default: {
       const op = (core as unknown as Record<string, ((...args: unknown[]) => Tensor) | undefined>)[c.op];
       if (!op) throw new Error(`no graph for ${c.op}`);
@@ -156,7 +160,7 @@ export function build(c: Pick<OpCase, 'op' | 'params' | 'src'>, src: readonly (T
   }
 }
 
-/** A tensor's elements as numbers, in ne order. */
+/** Elements of a tensor as numbers, in ne order. */
 export function numbers(engine: Engine, t: Tensor): Float64Array {
   const data = engine.read(t);
   return decode(t.type.name, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));

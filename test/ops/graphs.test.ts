@@ -1,6 +1,7 @@
 /**
- * Random graphs of a dozen ops: planned tightly (results lie where others were), with everything kept, and on other builds and numbers of threads,
- * they give the same bits. What a plan shares, fuses and where its threads meet must not be seen.
+ * Random graphs of a dozen ops give the same bits if planned tightly (results reuse memory), with
+ * everything kept, and on other builds and numbers of threads. Sharing, fusing and the placement of
+ * barriers must not change results.
  */
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -11,7 +12,7 @@ import { gaussian } from '../kernel/harness.ts';
 const NE = [8, 6, 2] as const;
 const SEED = 12;
 
-/** An op, and which of the tensors so far it takes. */
+/** An op, and the indices of the earlier tensors that it takes. */
 type Step = readonly [op: keyof typeof OPS, a: number, b: number];
 
 const OPS = {
@@ -53,7 +54,7 @@ const OPS = {
     core.get_rows(a, core.view(core.argsort(core.cont(core.transpose(b))), [NE[1], NE[2]], { nb: [4 * NE[0] * NE[1]] })),
 } as const;
 
-/** Three leaves, and what the steps make of them. */
+/** Three leaves, and the results of the steps. */
 function graph(engine: Engine, steps: readonly Step[]): { leaves: Tensor[]; made: Tensor[] } {
   const leaves = [1, 2, 3].map((seed) => engine.tensor('f32', NE, gaussian(NE[0] * NE[1] * NE[2], seed)));
   const all: Tensor[] = [...leaves];

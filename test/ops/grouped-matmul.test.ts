@@ -1,4 +1,7 @@
-/** grouped_matmul against scalar f64: random groups in every kind of list, packed and plain weights, columns and elements of rows divided, in the eight runs. */
+/**
+ * grouped_matmul compared with scalar f64 on all builds and numbers of threads: random groups in
+ * every kind of list, packed and plain weights, groups of columns and groups of k.
+ */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -25,16 +28,16 @@ const QUANTISED_NMSE = 5e-4;
 
 interface Spec {
   readonly type: TypeName;
-  /** Of activations, where the weights are MX. */
+  /** Type of the activations, if the weights are MX. */
   readonly act: TypeName;
   readonly split: 'm' | 'k';
   readonly list: 'offset' | 'length' | 'sparse';
   readonly lengths: readonly number[];
-  /** Rows of a matrix: whole row blocks or not. */
+  /** Rows of a matrix: whole row blocks, or not. */
   readonly rows: number;
   readonly pack: boolean;
   readonly bias: boolean;
-  /** Columns, or units of k, of no group. */
+  /** Columns, or units of k, that belong to no group. */
   readonly left: number;
   readonly seed: number;
 }
@@ -58,7 +61,10 @@ const spec: fc.Arbitrary<Spec> = fc.record({
   seed: fc.integer({ min: 1, max: 1000 }),
 });
 
-/** A list of the kind for groups of these lengths; a sparse one names those that have any, in another order. */
+/**
+ * A list of the given kind for groups of these lengths. A sparse list names the non-empty groups,
+ * in another order.
+ */
 function listOf(engine: Engine, kind: Spec['list'], lengths: readonly number[], named: readonly number[]): Tensor {
   if (kind === 'sparse') return engine.tensor('i32', [2, named.length], Int32Array.from(named.flatMap((g) => [g, lengths[g]])));
   let end = 0;
@@ -82,7 +88,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
         const byM = split === 'm';
         const list = byM ? rest.list : rest.list === 'sparse' ? 'length' : rest.list;
         const { blckSize, typeSize } = TYPE[type];
-        // Of k, groups have few whole blocks.
+        // Groups of k have few whole blocks.
         const unit = byM ? 1 : blckSize;
         const lengths = given.map((n) => unit * (byM ? n : n % 4));
         const total = lengths.reduce((a, b) => a + b) + unit * left;

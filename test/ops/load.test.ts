@@ -1,4 +1,7 @@
-/** engine.load: tensors out of GGUF files, from whatever loadModel takes, and no more of a file than they need. */
+/**
+ * engine.load: tensors from GGUF files, from every source that loadModel takes, reading no more of
+ * a file than needed.
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -67,7 +70,7 @@ it("reads the header and the tensor's range, nothing else", async () => {
   await engine.load(source, MATRIX);
   const { offset, byteLength } = gguf.tensors.get(MATRIX)!;
   const window = 64 * 1024;
-  // The header is read through a window, which reaches into what lies behind it.
+  // The header is read in windows; the last one reaches past its end.
   const header = ranges.filter(([, b]) => b <= gguf.dataOffset + window);
   const rest = ranges.slice(header.length);
   expect(rest).toEqual([[offset, offset + byteLength]]);

@@ -1,6 +1,8 @@
 /**
- * In the manner of ggml's test-backend-ops: every op over types, odd shapes, tails, broadcasts, permutations and views with gaps, against scalar f64,
- * in the eight runs; the result's neighbours stay as they were. A failure prints fast-check's seed, the case, index, got and want.
+ * In the manner of ggml's test-backend-ops: every op over types, odd shapes, tails, broadcasts,
+ * permutations and views with gaps, compared with scalar f64 on all builds and numbers of threads.
+ * Memory next to the result must stay untouched. A failure prints fast-check's seed, the case,
+ * index, got and want.
  */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -40,7 +42,10 @@ import { build, numbers, source } from './graph.ts';
 /** ggml's own limits for f32 ops and for products of quantised weights. */
 const F32_NMSE = 1e-7;
 const QUANTISED_NMSE = 5e-4;
-/** The reference takes gelu from f16 tables and rounds activations to f16 as ggml does; f16 and bf16 results are rounded once more. */
+/**
+ * The reference takes gelu from f16 tables and rounds activations to f16, as ggml does. Results of
+ * f16 and bf16 are rounded once more.
+ */
 const F16_NMSE = 5e-6;
 const BF16_NMSE = 5e-5;
 
@@ -48,7 +53,7 @@ const SIZE: Record<string, number> = { f32: 4, f16: 2, bf16: 2 };
 type Layout = 'plain' | 'permuted' | 'gaps' | 'transposed';
 type Four = [number, number, number, number];
 
-/** A source that looks like ne, stored in one of several ways. */
+/** A source that appears as ne, stored in one of several layouts. */
 function laid(type: string, [a, b, c, d]: Four, layout: Layout, seed: number, more: Partial<Source> = {}): Source {
   const of = (ne: number[], rest: Partial<Source> = {}): Source => ({ type, ne, seed, scale: 2, ...more, ...rest });
   if (!(type in SIZE) || layout === 'plain') return of([a, b, c, d]);
@@ -139,7 +144,7 @@ const OPS = [
   'conv_2d',
 ];
 
-/** A random spec as a case of the reference. */
+/** Turns a random spec into a case of the reference. */
 function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCase, 'dst'> {
   const make = (src: (Source | null)[], params = PARAMS[op] ?? {}): Omit<OpCase, 'dst'> => ({
     op,
@@ -180,7 +185,7 @@ function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCas
       const blocks = [32 * (1 + (n0 % 3)), n1, n2, n3] as Four;
       const to = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'][seed % 5];
       if (to.startsWith('q')) return make([laid(type, blocks, layout, seed), { type: to, ne: blocks, seed }], {});
-      // Destinations with gaps and of other shapes, sources made of blocks.
+      // Destinations with gaps and other shapes; block sources.
       const from = repeat[0] ? laid(repeat[1] ? 'q8_0' : 'q4_0', blocks, 'plain', seed) : a;
       const wide = repeat[0] ? blocks : ne;
       return make([from, laid(to, repeat[2] ? [wide[1], wide[0], wide[3], wide[2]] : wide, other, seed + 1)], {});
@@ -322,14 +327,18 @@ function limit(c: OpCase): number {
 
 const GUARD = 0xa5;
 
-/** Runs a plan of the result: its elements, and the first byte next to it that was written, or a source that changed. */
+/**
+ * Runs a plan of the result. Returns its elements, and a description of the first written byte next
+ * to it or of a source that changed ('' if none).
+ */
 async function guarded(engine: Engine, result: Tensor, sources: readonly Tensor[]): Promise<{ got: Float64Array; touched: string }> {
   const plan = engine.plan(result);
   const bases = sources.map((t) => t.viewOf ?? t);
   const bytes = new Uint8Array(engine.view(bases[0]).buffer);
   const { type, ne } = result;
   const end = result.data + (ne[0] / type.blckSize) * type.typeSize * ne[1] * ne[2] * ne[3];
-  // With temporaries the result may lie where one of them was: then its neighbours are no guards.
+  // With temporaries, the result may lie where one of them was. Then its neighbours cannot be
+  // guards.
   const padding = result.viewOf || plan.explain().includes('\n') ? end : Math.ceil(end / 64) * 64;
   if (!result.viewOf) bytes.fill(GUARD, result.data, padding);
   const before = bases.map((t) => engine.read(t));
@@ -449,7 +458,7 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
       await engine.compute(engine.plan(t));
       return engine.read(t) as Float32Array;
     };
-    // Both ways of a Linear: on activations of 8 bits, and dequantised.
+    // Both precisions: activations of 8 bits, and weights dequantised.
     const dequantised = mul_mat(q, xs, { precision: 'f32' });
     const readOnly = READ_ONLY.includes(type);
     expect(engine.plan(mul_mat(q, xs)).explain()).toMatch(readOnly ? /no vec_dot for the type: weights dequantised/ : /integer vec_dot/);
@@ -544,7 +553,7 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
     expect(await run(mean(x))).toBe(value);
     expect(await run(sum(wide))).toBe(Math.fround(value * n));
     expect(await run(rms_norm(x, { eps: 0 }))).toBeCloseTo(1, 7);
-    // All elements are the mean: what is left is the error of the mean.
+    // All elements equal the mean, so the rest is the mean's error.
     expect(await run(group_norm(wide, { groups: 1, eps: 1 }))).toBe(0);
     engine.free(x);
   });

@@ -1,4 +1,7 @@
-/** The engine's memory: what packing changes and what it does not, which plan a result is read from, constants that plans share. */
+/**
+ * The engine's memory: effects of packing, the plan that a result is read from, constants shared by
+ * plans.
+ */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -21,7 +24,10 @@ const code = (work: () => unknown): Promise<string | undefined> =>
 describe('pack', () => {
   const [k, n] = [64, 3];
   const x = gaussian(k, 2);
-  /** Rows come in groups of 16, so this matrix grows and has to move; what it leaves behind is too little for the plan that moves it. */
+  /**
+   * Rows come in row blocks of 16, so this matrix grows and must move. The room that it leaves is
+   * too small for the plan that moves it.
+   */
   const grown = 16 * k * 4;
 
   it.each([
@@ -40,7 +46,7 @@ describe('pack', () => {
     expect(free).toBe(left);
     expect(await code(() => small.pack(w))).toBe('ERR_OUT_OF_MEMORY');
     expect(small.freeBytes).toBe(free);
-    // Whoever takes what is left now overwrites nothing that is in use.
+    // A tensor that takes the rest of the memory overwrites nothing in use.
     const other = small.tensor('f32', [left / 4], 7);
     await small.compute(plan);
     expect(small.read(y)).toEqual(before);
@@ -187,7 +193,10 @@ describe('long graphs', () => {
   });
 });
 
-/** A process with so many KiB of addresses that makes an engine, and prints its build or the error. */
+/**
+ * Runs a process with this many KiB of address space that makes an engine. Returns its build or the
+ * error.
+ */
 async function underLimit(kib: number, options: object): Promise<string> {
   const script = `import(${JSON.stringify(new URL('../../dist/entry/core-node.js', import.meta.url).href)}).then(({ createEngine }) => createEngine(${JSON.stringify({ build: 'simd', ...options })})).then((e) => console.log(e.build), (e) => console.log(e.name, e.code, e.message))`;
   const { stdout } = await promisify(execFile)('sh', ['-c', `ulimit -v ${kib} && exec "$0" -e "$1"`, process.execPath, script]);
@@ -197,6 +206,7 @@ async function underLimit(kib: number, options: object): Promise<string> {
 it.runIf(process.platform === 'linux')('little address space is told as too little memory, with what to do', async () => {
   const told = /^QuantletError ERR_OUT_OF_MEMORY .*ulimit -v.*--disable-wasm-trap-handler/;
   expect(await underLimit(4_000_000, { memoryBytes: 15 * 2 ** 28 })).toMatch(told);
-  // Node 24 and later run within it; Node 20 reserves ten times as much for the first memory of all.
+  // Node 24 and later run within the limit. Node 20 reserves ten times as much for its first
+  // memory.
   expect((await underLimit(4_000_000, {})).trim()).toMatch(new RegExp(`^simd$|${told.source}`));
 });

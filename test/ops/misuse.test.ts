@@ -1,4 +1,7 @@
-/** What cannot work is refused before any kernel runs, in words: the op, the shapes, what was expected. */
+/**
+ * Wrong calls are refused before any kernel runs, by a message with the op, the shapes and what was
+ * expected.
+ */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -462,7 +465,8 @@ describe('engines, data and plans', () => {
     const n = 3 * 70_000;
     const w = many.tensor('q8_0', [32, 16]);
     const blocks = new Uint8Array(16 * 34);
-    for (let r = 0; r < 16; r++) blocks.set([0, 0x3c, r + 1], 34 * r); // scale 1, first weight r + 1
+    // scale 1, first weight r + 1
+    for (let r = 0; r < 16; r++) blocks.set([0, 0x3c, r + 1], 34 * r);
     many.write(w, blocks);
     await many.pack(w);
     const x = many.tensor('f32', [32, 1, n]);

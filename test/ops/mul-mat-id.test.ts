@@ -1,6 +1,7 @@
 /**
- * mul_mat_id is many products in one: each of its columns has the bits of mul_mat by that matrix alone, of every type, packed and plain, in any company
- * of tokens and for any number of threads. (mul_mat itself is held to f64 in matrix.test.ts, and mul_mat_id to native ggml in golden.test.ts.)
+ * Each column of mul_mat_id has the bits of mul_mat by its matrix alone: for every type, packed and
+ * plain, with any other tokens and any number of threads. (mul_mat is compared with f64 in
+ * matrix.test.ts, mul_mat_id with native ggml in golden.test.ts.)
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { add_id, cont, createEngine, explain, mul_mat, mul_mat_id, view, type Engine, type Tensor, type TypeName } from 'quantlet/core';
@@ -11,30 +12,32 @@ import { RUNS } from '../support.ts';
 import { computed } from './graph.ts';
 
 const MATRICES = 5;
-/** Those that have columns. */
+/** Number of matrices that have columns. */
 const NAMED = 4;
 const USED = 2;
 const TOKENS = 45;
-/** Groups of 64 and 6 columns of one matrix, of 11, of 8 and of one, none of the last matrix, and one matrix twice for a token. */
+/**
+ * Columns by matrix: 64, 11, 8 and 1. The last matrix has none, and one token uses a matrix twice.
+ */
 const IDS = Int32Array.from({ length: USED * TOKENS }, (_, i) => (i % 11 === 3 ? 2 : i % 8 === 1 ? 1 : i === 6 ? 3 : 0));
 
 const TYPES: readonly TypeName[] = ['f32', 'f16', 'bf16', ...namesOf(typesWith((k, { blckSize }) => blckSize > 1 && k.vecDotType))];
-/** Whole blocks of 32 that are no multiple of 64 where the type allows it. */
+/** A multiple of 32 but not of 64, if the type allows it. */
 const widthOf = (type: TypeName): number => (TYPE[type].blckSize > 32 ? 2 * TYPE[type].blckSize : 352);
 
 function bytesOf(type: TypeName, n: number): Uint8Array {
   const { typeSize, blckSize } = TYPE[type];
   if (type === 'f32') return new Uint8Array(gaussian(n, 5).buffer);
-  // Any f16 and bf16 below 2, of either sign.
+  // Any f16 or bf16 below 2, of either sign.
   if (blckSize === 1) return new Uint8Array(Uint16Array.from(gaussian(n, 6), (v) => (v * 2 ** 14) & 0xbfff).buffer);
   return randomBlocks(type, typeSize, n / blckSize, 7);
 }
 
-/** Where the bits of two results differ; -1 where they do not. */
+/** First index at which two results have different bits, or -1. */
 const differs = (a: Float32Array, b: Float32Array): number =>
   a.length === b.length ? a.findIndex((v, i) => !Object.is(v, b[i])) : a.length;
 
-/** Results of the first run that had them: of a build, any number of threads gives the same bits. */
+/** Results of the first run of each build: any number of threads must give the same bits. */
 const first = new Map<string, Float32Array>();
 
 describe.each(RUNS)('%s, %i threads', (build, threads) => {
@@ -46,7 +49,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
 
   it.each(TYPES)('%s', async (type) => {
     const k = widthOf(type);
-    // 5 rows are no whole row blocks: plain products.
+    // 5 rows are less than a row block: plain products.
     const isPacked = TYPE[type].kernels!.packed !== undefined;
     for (const rows of !isPacked ? [5] : type === 'q4_0' ? [32, 5] : [32]) {
       const bytes = bytesOf(type, k * rows * MATRICES);
@@ -72,7 +75,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
           want.set(each[e].subarray(column * rows, (column + 1) * rows), i * rows);
         });
         expect(differs(got, want), 'the first element that differs').toBe(-1);
-        // One token alone, and in the company of three.
+        // One token alone, and together with others.
         for (const [t, n] of [
           [7, 1],
           [20, 3],

@@ -1,4 +1,7 @@
-/** MX formats on both sides: conversions of MXFP8 as the OCP specification has them, and products of MX weights and MX activations, in the eight runs. */
+/**
+ * MX formats for both operands: conversions of MXFP8 by the OCP specification, and products of MX
+ * weights and MX activations, on all builds and numbers of threads.
+ */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cast, createEngine, get_rows, grouped_matmul, mul_mat, mul_mat_id, type Engine, type Tensor, type TypeName } from 'quantlet/core';
@@ -11,10 +14,10 @@ import { failure, RUNS } from '../support.ts';
 
 const MXFP8 = ['mxfp8_e4m3', 'mxfp8_e5m2'] as const;
 const MX = namesOf(typesWith((_, type) => isMx(type)));
-/** Sums of f32 against f64, of the sum of magnitudes. */
+/** f32 sums compared with f64, relative to the sum of magnitudes. */
 const ROUNDING = 2 ** -20;
 
-/** All bits of f32, and numbers about which elements are rounded. */
+/** Any bits of f32, and numbers near the rounding points of elements. */
 const numbers = fc.oneof(
   fc.float({ noNaN: true, noDefaultInfinity: true }),
   fc.tuple(fc.integer({ min: -600, max: 600 }), fc.integer({ min: -14, max: 2 })).map(([n, e]) => Math.fround(n * 2 ** e)),

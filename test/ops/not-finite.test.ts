@@ -1,4 +1,7 @@
-/** A NaN or an Inf among the activations of an integer product makes its column's outputs NaN, whichever way they reach the product, plain or packed. */
+/**
+ * A NaN or Inf among the activations of an integer product makes its column's outputs NaN, however
+ * the activations reach the product, plain or packed.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cast, createEngine, mul_mat, permute, silu, type Engine, type Tensor, type TypeName } from 'quantlet/core';
 import { TYPE } from '../../src/type-traits.ts';
@@ -10,7 +13,7 @@ const NE0 = 512;
 const ROWS = 21;
 const TOKENS = 5;
 const TYPES: readonly TypeName[] = ['q4_0', 'q5_1', 'q8_0', 'q4_K', 'q6_K', 'iq4_nl', 'mxfp4'];
-/** Of these, the ones whose plain products are of integers too. */
+/** The types whose plain products also use integers. */
 const PLAIN = TYPES.filter((type) => TYPE[type].kernels?.vecDotType);
 
 describe.each(RUNS)('%s, %i threads', (build, threads) => {
@@ -27,7 +30,8 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   });
   afterAll(() => engine.dispose());
 
-  // Quantised from a tensor, where an op makes it, by way of f32, element by element.
+  // Activations quantised from a tensor, by the op that makes them, by way of f32, element by
+  // element.
   const ways: { readonly [name: string]: (x: Tensor, transposed: Tensor) => Tensor } = {
     leaf: (x) => x,
     silu: (x) => silu(x),

@@ -1,4 +1,8 @@
-/** cpy, cast and set_rows to every type with a quantiser give native ggml's bytes (test/golden/formats.json), from rows, from other types and from any strides, in the eight runs. */
+/**
+ * cpy, cast and set_rows to every type with a quantiser give native ggml's bytes
+ * (test/golden/formats.json), from rows, other types and any strides, on all builds and numbers of
+ * threads.
+ */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -28,7 +32,7 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
   };
   const filled = (ne: readonly number[], values: Float32Array): Tensor => engine.tensor('f32', ne, values);
 
-  it.each(Object.keys(golden.ref) as TypeName[])("%s: native's bytes, rows that no one should have among them", async (type) => {
+  it.each(Object.keys(golden.ref) as TypeName[])("%s: native's bytes, for ordinary and hostile rows", async (type) => {
     const names = Object.keys(golden.ref[type]);
     const size = rowSize(TYPE[type], N);
     const values = new Float32Array(names.length * N);
@@ -71,7 +75,7 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
       expect(hash(bytes), from).toBe(hash(await bytesOf(cast(cast(cast(x, from), 'f32'), type))));
       expect(bytes.length).toBe(n * rowSize(TYPE[type], k));
     }
-    // What was cast in the graph is what is multiplied by.
+    // A product with the cast made in the graph equals one with the stored copy.
     if (type === 'q8_1' || type === 'q8_K') return;
     const leaf = engine.tensor(type, [k, n]);
     await bytesOf(cpy(x, leaf));

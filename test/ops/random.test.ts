@@ -1,4 +1,7 @@
-/** Some seconds of new random graphs of operators on every build that this Node runs (test/fuzz/operators.ts; `npm run fuzz -- --only operators` for longer). */
+/**
+ * A few seconds of new random operator graphs on every build that this Node runs
+ * (test/fuzz/operators.ts). `npm run fuzz -- --only operators` runs longer.
+ */
 import { expect, it } from 'vitest';
 import { newSeed, told } from '../fuzz/campaign.ts';
 import { campaign } from '../fuzz/operators.ts';

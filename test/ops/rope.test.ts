@@ -1,4 +1,7 @@
-/** Rotation below position 0, and at positions outside the table: those that the host sees are refused, those that are computed give rows of NaN. In the eight runs. */
+/**
+ * Rope at negative positions and at positions outside its table, on all builds and numbers of
+ * threads. Positions that the host can read are refused; computed ones give rows of NaN.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cont, createEngine, rope_ext, type Engine, type RopeExtOptions, type Tensor } from 'quantlet/core';
 import { gaussian } from '../kernel/harness.ts';

@@ -1,6 +1,7 @@
 /**
- * Products of which only some rows count, against f64 and against mul_mat bit by bit: every type by rows, plain and packed, any share of rows, any number of
- * tokens, buckets, thresholds. Random graphs (random.test.ts) have them among all other ops.
+ * Products that compute only selected rows, compared with f64 and, bit by bit, with mul_mat: every
+ * type by rows, plain and packed, any fraction of rows, any number of tokens, buckets and
+ * thresholds. Random graphs (random.test.ts) mix them with all other ops.
  */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -37,9 +38,9 @@ interface Spec {
   readonly type: TypeName;
   readonly rows: number;
   readonly tokens: number;
-  /** Of the rows that count. */
+  /** Fraction of rows that are selected. */
   readonly density: number;
-  /** Rows of the result that are in no bucket, or undefined without a lookup. */
+  /** Rows of the result that belong to no bucket; undefined without a lookup. */
   readonly outside: number | undefined;
   readonly beyond: number;
   readonly threshold: number | 'relu' | undefined;
@@ -66,7 +67,7 @@ function weightsOf(type: TypeName, n: number, seed: number): { bytes: Uint8Array
     return { bytes, numbers: dequantize[type](bytes, n) };
   }
   const x = gaussian(n, seed);
-  // Of f16 any below 2.
+  // Any f16 below 2.
   const bytes =
     type === 'f32'
       ? new Uint8Array(x.buffer)
@@ -78,7 +79,10 @@ function weightsOf(type: TypeName, n: number, seed: number): { bytes: Uint8Array
   return { bytes, numbers: decode(type, bytes) };
 }
 
-/** idx of n rows for each token: a share of them, as many rounded, counts; 1 and above for those, 0 (or NaN) and below for others. */
+/**
+ * idx of n rows for each token. A rounded fraction of the rows is selected by values of 1 and
+ * above; other rows get 0 or less, or NaN.
+ */
 function idxOf({ tokens, density, threshold, nan, seed }: Spec, n: number): Float32Array {
   const next = random(seed);
   const idx = new Float32Array(n * tokens);
@@ -86,7 +90,7 @@ function idxOf({ tokens, density, threshold, nan, seed }: Spec, n: number): Floa
     const order = Array.from({ length: n }, (_, i) => i).sort(() => next() - 0.5);
     order.forEach((r, j) => {
       const on = j < Math.round(density * n);
-      // A NaN passes a ReLU, and is not at least anything.
+      // A NaN passes a ReLU, but is not >= a threshold.
       const none = nan && next() < 0.5;
       if (on) idx[t * n + r] = none && threshold === 'relu' ? NaN : 1 + next();
       else idx[t * n + r] = threshold === undefined ? 0 : none && threshold !== 'relu' ? NaN : -next();
@@ -98,7 +102,7 @@ const counts = (v: number, threshold: Spec['threshold']): boolean =>
   threshold === undefined ? v !== 0 : threshold === 'relu' ? !(v <= 0) : v >= threshold;
 const counting = (threshold: Spec['threshold']): MulMatSparseOptions => (threshold === 'relu' ? { relu: true } : { threshold });
 
-/** Results of the first run that had them: of a build, any number of threads gives the same bits. */
+/** Results of the first run of each build: any number of threads must give the same bits. */
 const first = new Map<string, Float32Array>();
 
 describe.each(RUNS)('%s, %i threads', (build, threads) => {
@@ -113,7 +117,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     first.set(name, got);
   };
 
-  it('the rows that count have the bits of mul_mat, the others are 0', async () => {
+  it('selected rows have the bits of mul_mat, the others are 0', async () => {
     await fc.assert(
       fc.asyncProperty(spec, async (s) => {
         const { type, rows, tokens, outside, beyond, threshold, seed } = s;
@@ -142,7 +146,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
             for (let i = 0; i < k; i++) {
               const term = numbers[r * k + i] * x[t * k + i];
               f64 += term;
-              // Of the terms: a single sum may be next to nothing.
+              // The error is relative to the terms, because a sum may be close to 0.
               power += term ** 2;
             }
             diff += (f32 - f64) ** 2;
@@ -179,7 +183,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     );
   });
 
-  it('axpy: f32 sums in order of the rows that count, of floats the bits of mul_mat', async () => {
+  it('axpy: f32 sums in order of the selected rows; for floats the bits of mul_mat', async () => {
     await fc.assert(
       fc.asyncProperty(spec, fc.constantFrom(1, 31, 64, 1100), async (s, width) => {
         const { type, rows, tokens, outside, threshold, seed } = s;
@@ -216,7 +220,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
           await engine.pack(dense);
           const products = await run(mul_mat(dense, engine.tensor('f32', [rows, tokens], taken)));
           expect(got.findIndex((v, i) => v !== products[i])).toBe(-1);
-          // Columns whose rows are many take it.
+          // `dense` is used for columns with many selected rows.
           const zeros = engine.tensor('f32', [n, tokens], taken);
           const either = await run(axpy(weights, zeros, zeros, { dense }));
           expect(either.findIndex((v, i) => v !== products[i])).toBe(-1);
@@ -228,7 +232,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     );
   });
 
-  it('heads that count, and dense products of columns that are mostly not 0', async () => {
+  it('selected heads, and dense products for columns that are mostly not 0', async () => {
     const w = engine.tensor('q4_0', [96, 64], weightsOf('q4_0', 96 * 64, 5).bytes);
     const x = engine.tensor('f32', [64, 2], gaussian(128, 6));
     const heads = Float32Array.of(1, -1, 0.5, NaN, -1, -1, 2, 0);
@@ -238,7 +242,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     );
     const turned = engine.tensor('q8_0', [64, 96], weightsOf('q8_0', 96 * 64, 7).bytes);
     await engine.pack(turned);
-    // The first column has all of its rows, the second few.
+    // The first column selects all its rows, the second few.
     const mixed = engine.tensor(
       'f32',
       [64, 2],
@@ -249,9 +253,9 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     expect(got.subarray(96)).toEqual((await run(axpy(w, mixed, mixed))).subarray(96));
   });
 
-  it('what is no number: NaN among activations and scales, lookups that are wrong', async () => {
+  it('NaN among activations and scales, and wrong lookups', async () => {
     const bytes = weightsOf('q4_0', 64 * 40, 9).bytes;
-    // Row 7 has an infinite scale: its products are none, whoever is packed beside it.
+    // Row 7 has an infinite scale: its products are NaN, and rows packed with it are unaffected.
     bytes.set([0, 0x7c], 7 * 36);
     const w = engine.tensor('q4_0', [64, 40], bytes);
     const x = engine.tensor('f32', [64, 2], gaussian(128, 10));
@@ -267,7 +271,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     expect([none[0], none[40]].map(Number.isNaN)).toEqual([false, true]);
     const sums = await run(axpy(engine.tensor('f32', [3, 64], 1), nan, nan));
     expect([...sums]).toEqual([64, 64, 64, NaN, NaN, NaN]);
-    // Of two rows with one place the last stays, and a place that is none is no row's.
+    // If two rows share an index, the last one wins. A row with an invalid index belongs nowhere.
     const lookup = engine.tensor(
       'i32',
       [40],
@@ -284,7 +288,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     const x = engine.tensor('f32', [17, 1], gaussian(17, 12));
     const ones = engine.tensor('f32', [36, 1], 1);
     expect(await run(mul_mat_sparse(w, x, ones))).toEqual(await run(mul_mat_sparse(cont(w), x, ones)));
-    // The stride of a single row says nothing.
+    // The stride of a single row is never used.
     const row = view(w, [17, 1], { nb: [0] });
     expect(await run(mul_mat_sparse(row, x, view(ones, [1, 1])))).toEqual(await run(mul_mat_sparse(cont(row), x, view(ones, [1, 1]))));
   });

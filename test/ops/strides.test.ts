@@ -1,4 +1,7 @@
-/** Strides and aliases that a kernel or a fusion once did not look at, and the table that every record is held against (src/graph/strides.ts). */
+/**
+ * Strides and aliases that a kernel or fusion once ignored, and the table that every record is
+ * checked against (src/graph/strides.ts).
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   add,
@@ -47,7 +50,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
         seed,
       ),
     );
-  /** The result as numbers. */
+  /** Computes a result and returns its numbers. */
   async function run(t: Tensor): Promise<number[]> {
     const plan = engine.plan(t);
     await engine.compute(plan);
