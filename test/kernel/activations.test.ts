@@ -1,4 +1,7 @@
-/** What is no number in activations, and what is very large: one rule for plain and packed products, one column and many, on every build. */
+/**
+ * NaN, Inf and very large activations: one rule for plain and packed products, one column and many,
+ * on every build.
+ */
 import { describe, expect, it } from 'vitest';
 import { isThreaded } from '../../src/wasm/load.ts';
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
@@ -11,18 +14,18 @@ import { pack, product } from './packed-ways.ts';
 
 const N = 512;
 const ROWS = 21;
-/** Whole products of one, of few, of tiles, and of tiles and some left over. */
+/** Products of one column, of a few, of whole tiles, and of tiles with a remainder. */
 const COLUMNS = [1, 2, 3, 5, 8, 16, 17, 21];
-/** At each of these places, and at two at once. */
+/** Positions of a value that is not finite; some columns have two. */
 const PLACES = [0, 1, 31, 32, 255, 256, 300, N - 1];
 const NOT_FINITE = [NaN, Infinity, -Infinity];
 
-// (Builds with threads have the same products: self-test.test.ts compares their checksums.)
+// Builds with threads have the same products: self-test.test.ts compares their checksums.
 describe.each(BUILDS.filter((build) => !isThreaded(build)))('activations on %s', (build) => {
   const k = instantiate(build, 128);
 
   it.each(CASES)('$type packed: NaN or Inf makes every output of its column NaN, and no other', (c) => {
-    // The first row's weights are 0: what they multiply must show even so.
+    // The first row's weights are 0, and NaN must show even there.
     const plain = weights(c, N, ROWS, 31);
     const zero = rowSize(TYPE[c.type], N);
     plain.fill(0, 0, zero);
@@ -57,7 +60,7 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('activations on %s',
     const places = [0, 31, 255, 256, N - 1];
     const c = CASES.find(({ type }) => type === name);
     k.arena.reset();
-    // (Ternary blocks have their scale last; zeros are as good.)
+    // Zeros for types without a packed form, which CASES does not have (none at present).
     const w = k.arena.bytes(c ? weights(c, N, 2, 41) : new Uint8Array(2 * rowSize(type, N)));
     const y = k.arena.alloc(bytes, 1);
     const other = k.arena.alloc(bytes, 1);
@@ -86,7 +89,7 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('activations on %s',
         const plain = weights(c, N, ROWS, 61, scale);
         const p = pack(k, c.type, plain, N, ROWS);
         const rows = dequantizeRows(c.type, plain, N, ROWS);
-        // Of one sign, where sums are largest, and of both.
+        // Columns of one sign, which have the largest sums, and of both signs.
         const x = [1, 2, 3, 4].map((i) =>
           gaussian(N, 70 + i).map((v) => Math.min(1, Math.max(-1, i & 1 ? v / 6 : 1 - Math.abs(v) / 100)) * largest),
         );

@@ -1,4 +1,4 @@
-/** f16 and bf16 conversions over everything that can go wrong: all 65536 halves, and every rounding border between them. */
+/** f16 and bf16 conversions over all 65536 halves and every rounding border between them. */
 import { describe, expect, it } from 'vitest';
 import { f16ToNumber, numberToF16 } from '../reference/f16.ts';
 import { BUILDS, instantiate } from './harness.ts';
@@ -7,7 +7,7 @@ const all = Uint16Array.from({ length: 65536 }, (_, h) => h);
 const bitsOf = (x: number): number => new Uint32Array(Float32Array.of(x).buffer)[0];
 const fromBits = (bits: number): number => new Float32Array(Uint32Array.of(bits).buffer)[0];
 
-/** For every finite half: itself, the middle to the next, and the f32 neighbours of both. */
+/** For every finite half: itself, the midpoint to the next, and the neighbours of both in f32. */
 function roundingBorders(): Float32Array {
   const out: number[] = [];
   for (let h = 0; h < 0x7c00; h++) {

@@ -1,7 +1,8 @@
 /**
- * Every quantiser and dequantiser against the hashes that native ggml's results left in test/golden/formats.json: ordinary rows,
- * rows that end in zero scales, and rows that no model should have (NaN, infinities, subnormals). How they were made, and how to
- * see the bytes behind a hash: test/golden/formats.ts.
+ * Every quantiser and dequantiser compared with hashes of native ggml's results in
+ * test/golden/formats.json: ordinary rows, rows that give zero scales, and rows that no model
+ * should have (NaN, infinities, subnormals). The hashes come from test/golden/formats.ts, which can
+ * also print the hashed bytes.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -21,9 +22,15 @@ interface Golden {
   readonly below_powers: string;
   readonly dequantize: Readonly<Record<string, string>>;
   readonly vec_dot: Readonly<Record<string, number>>;
-  /** Of each row: hash of the dequantised bytes; products as weights with an ordinary row, as activations, and with itself. */
+  /**
+   * For each row: hash of the dequantised bytes; products as weights with an ordinary row, as
+   * activations, and with itself.
+   */
   readonly hostile: Readonly<Record<string, Readonly<Record<string, readonly [string, GoldenNumber, GoldenNumber, GoldenNumber]>>>>;
-  /** Of each of SCALES_F16: hash of the dequantised bytes, product with an ordinary row where the type has one. */
+  /**
+   * For each of SCALES_F16: hash of the dequantised bytes, and the product with an ordinary row if
+   * the type has one.
+   */
   readonly scaled: Readonly<Record<string, readonly (readonly [string, GoldenNumber?])[]>>;
 }
 
@@ -31,12 +38,15 @@ const golden = JSON.parse(readFileSync(new URL('../golden/formats.json', import.
 const hash = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex').slice(0, 16);
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex').slice(0, 400);
 
-/** Results of a product in any order differ by roundings of the sum of magnitudes; the reference measures that sum. */
+/**
+ * Tolerance for sums in another order, as a fraction of the sum of magnitudes that the reference
+ * gives.
+ */
 const SUM_ORDER = 64 * 2 ** -24;
 
 const F32_MAX = (2 - 2 ** -23) * 2 ** 127;
 
-/** The largest finite magnitude of a row. */
+/** Largest finite magnitude of a row. */
 const largest = (type: TypeName, bytes: Uint8Array, n: number): number =>
   dequantize[type](bytes, n).reduce((m, v) => (Math.abs(v) < Infinity ? Math.max(m, Math.abs(v)) : m), 0);
 
@@ -101,9 +111,10 @@ describe.each(BUILDS)("native ggml's results on %s", (build) => {
   const expectDot = (type: TypeName, x: Uint8Array, y: Uint8Array, n: number, want: GoldenNumber, where: string): void => {
     k.arena.reset();
     const got = k.call('vec_dot', TYPE[type].id, n, k.arena.bytes(x, 1), k.arena.bytes(y, 1));
-    // Codes times a scale near the end of f32 leave it in one order of sums and not in another, in ggml from one build to the next.
+    // Near the limit of f32, one order of sums overflows and another does not, in ggml from build
+    // to build.
     if (largest(dotTypeOf(type), y, n) * Math.max(1, largest(type, x, n)) > F32_MAX / n) return;
-    // So it is with which of NaN and the infinities a result is.
+    // The order also decides between NaN and the infinities.
     if (typeof want === 'string') return expect(Number.isFinite(got), `${where}: got ${got}, want ${want}`).toBe(false);
     const { abs } = vecDot(type, x, dotTypeOf(type), y, n);
     expect(Math.abs(got - want) <= SUM_ORDER * abs, `${where}: got ${got}, want ${want}, sum of magnitudes ${abs}`).toBe(true);

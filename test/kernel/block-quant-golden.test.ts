@@ -1,8 +1,11 @@
 /**
- * Several rows in one call. A call's bytes are those of the rows one by one, which block-golden.test.ts holds to llama.cpp's; and, where
- * ../shared is, they are llama.cpp's own: quant-golden.gguf holds eight rows of 512 (weights, Gaussian, cosine, zeros with outliers, ramp),
- * each type's ggml_quantize_chunk of them, and to_float of those bytes; quant-golden-lowbit.gguf sixteen rows, with two imatrices, and
- * blocks that no quantiser made (.rnd).
+ * Several rows in one call. The bytes must be those of the rows one by one, which
+ * block-golden.test.ts compares with llama.cpp's.
+ *
+ * With ../shared they are compared with llama.cpp's own. The file quant-golden.gguf has eight rows
+ * of 512 (weights, Gaussian, cosine, zeros with outliers, ramp), each type's ggml_quantize_chunk of
+ * them, and to_float of those bytes. The file quant-golden-lowbit.gguf has sixteen rows with two
+ * imatrices, and blocks that no quantiser made (.rnd).
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -24,7 +27,7 @@ const FILES_BY_BUILD = await Promise.all(
     return BUILDS.map(async (build) => ({ name, build, file, gguf: await readGGUF(toBytes(file)) }));
   }),
 );
-/** What stands behind a type's name: the importance weights that its bytes were made with, or .rnd. */
+/** Suffixes of a type's name: the importance weights used, or .rnd. */
 const VARIANTS = ['', '.imat', '.imat2', '.rnd'] as const;
 
 const firstDifference = (got: Uint8Array, want: Uint8Array): string => {
@@ -36,7 +39,7 @@ describe.each(BUILDS)('rows of one call are the rows alone, on %s', (build) => {
   const k = instantiate(build);
   const rows = Object.values(KINDS).filter((row) => row.every(Number.isFinite));
 
-  /** quantize_chunk of rows, and dequantize_row of its bytes. */
+  /** Bytes of quantize_chunk, and of dequantize_row applied to them. */
   const both = (type: TypeName, of: readonly Float32Array[], imatrix: boolean): [Uint8Array, Uint8Array] => {
     k.arena.reset();
     const bytes = quantized(type, Float32Array.from(of.flatMap((row) => [...row])), N, imatrix ? IMATRIX : undefined);
@@ -65,7 +68,7 @@ describe.each(FILES_BY_BUILD)('$name on $build', ({ build, file, gguf }) => {
     const t = gguf.tensors.get(name);
     return t && file.slice(t.offset, t.offset + t.byteLength);
   };
-  /** Those that the file has. */
+  /** Types that satisfy `is` and that the file has. */
   const typesOf = (is: (kernels: Kernels) => unknown): readonly TypeName[] =>
     namesOf(typesWith((k, { name }) => is(k) && [...gguf.tensors.keys()].some((key) => key.split('.')[0] === name)));
 

@@ -1,4 +1,7 @@
-/** The wasm side's table of types against the host's, and the ways by type id against the kernels themselves. */
+/**
+ * The wasm side's table of types compared with the host's, and dispatch by type id compared with
+ * the kernels themselves.
+ */
 import { describe, expect, it } from 'vitest';
 import { TYPE, namesOf, rowSize, typeById, typesWith } from '../../src/type-traits.ts';
 import { randomBlocks } from '../golden/formats-rows.ts';
@@ -48,7 +51,7 @@ describe.each(BUILDS)('traits on %s', (build) => {
     }
     const got = k.call('vec_dot_dequantized', TYPE[type].id, n, x, k.arena.f32(y, 4), k.arena.alloc(1024));
     k.arena.checkGuards();
-    // f32 sums of a few hundred partial sums.
+    // f32 sums of a few hundred partial sums
     expect(Math.abs(got - want) <= 64 * 2 ** -24 * abs, `got ${got}, want ${want}`).toBe(true);
   });
 

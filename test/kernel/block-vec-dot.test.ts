@@ -1,4 +1,7 @@
-/** vec_dot of every format against the scalar reference: exact in its integer part, and within ggml's own thresholds as a whole. */
+/**
+ * vec_dot of every format compared with the scalar reference: exact in its integer part, and as a
+ * whole within ggml's own thresholds.
+ */
 import { describe, expect, it } from 'vitest';
 import { TYPE, rowSize, typesWith } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
@@ -10,7 +13,10 @@ interface Case {
   readonly kernel: string;
   readonly x: TypeName;
   readonly y: TypeName;
-  /** Where a block of x holds f16 scales: set to 1 for the exact test (bytes of scale, which mxfp4 and nvfp4 have, are set apart). */
+  /**
+   * Offsets of the f16 scales in a block of x, which the exact test sets to 1. (mxfp4 and nvfp4
+   * have byte scales, which are set separately.)
+   */
   readonly scales?: readonly number[];
 }
 
@@ -26,10 +32,16 @@ const CASES: readonly Case[] = [
   }),
 ];
 
-/** f32 sums of at most a few hundred partial sums in any order, of the sum of magnitudes: each rounding is 2^-24. */
+/**
+ * Tolerance of f32 sums of at most a few hundred partial sums in any order, as a fraction of the
+ * sum of magnitudes. Each rounding is 2^-24.
+ */
 const SUM_ORDER = 64 * 2 ** -24;
 
-/** ggml's test-quantize-fns: |dot - dot of the f32 rows| / n for its cosine rows of 4096; looser for 2 and 3 bits, for trits, nvfp4 and signs. */
+/**
+ * From ggml's test-quantize-fns: |dot - dot of the f32 rows| / n for its cosine rows of 4096.
+ * Looser for 2 and 3 bits, trits, nvfp4 and signs.
+ */
 const MAX_DOT_PRODUCT_ERROR = 0.02;
 const MAX_DOT_PRODUCT_ERROR_LOWBIT = 0.04;
 const MAX_DOT_PRODUCT_ERROR_TERNARY = 0.15;
@@ -46,7 +58,7 @@ const maxDotProductError = (type: TypeName): number => {
 
 const ONE = [0x00, 0x3c];
 
-/** Blocks of activations with d = 1, any codes, and the sums that belong to them: `n` elements of `type`. */
+/** `n` elements of activation blocks of `type`, with d = 1, random codes, and the matching sums. */
 function unitActivations(type: TypeName, n: number, code: () => number): Uint8Array {
   const { blckSize, typeSize } = TYPE[type];
   const out = new Uint8Array((n / blckSize) * typeSize);
@@ -73,7 +85,7 @@ function unitActivations(type: TypeName, n: number, code: () => number): Uint8Ar
 describe.each(BUILDS)('vec_dot on %s', (build) => {
   const k = instantiate(build);
 
-  /** Bytes of a row quantised by the kernel under test (which other tests check bit for bit). */
+  /** A row quantised by the kernel under test, which other tests check bit by bit. */
   const quantize = (type: TypeName, values: Float32Array): Uint8Array => {
     const x = k.arena.f32(values);
     const y = k.arena.alloc(rowSize(TYPE[type], values.length));
@@ -81,7 +93,7 @@ describe.each(BUILDS)('vec_dot on %s', (build) => {
     return k.arena.readBytes(y, rowSize(TYPE[type], values.length));
   };
 
-  it.each(CASES)('$kernel: rows of many lengths, unaligned, and bit for bit the same when asked again', ({ kernel, x, y }) => {
+  it.each(CASES)('$kernel: rows of many lengths, unaligned, and bit for bit the same when repeated', ({ kernel, x, y }) => {
     const step = Math.max(TYPE[x].blckSize, TYPE[y].blckSize);
     const lengths = step === 1 ? [1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 64, 100, 257, 768] : [1, 2, 3, 5, 8].map((b) => b * step);
     for (const [seed, n] of lengths.entries()) {

@@ -1,6 +1,7 @@
 /**
- * Weights packed as a faster type (`fast` in src/type-traits.ts), those of grids as levels and those of base 3 as codes of 2 bits, give the bits that they give
- * in as many bytes as in the file: packed.test.ts and its neighbours hold those against f64.
+ * Weights packed as a faster type (`fast` in src/type-traits.ts) give the same bits as in their
+ * compact form: grid entries as levels, and base-3 codes as 2-bit codes. packed.test.ts and its
+ * neighbours compare the compact form with f64.
  */
 import { describe, expect, it } from 'vitest';
 import { isThreaded } from '../../src/wasm/load.ts';
@@ -16,11 +17,11 @@ const FASTER = CASES.flatMap((c) => {
 });
 const N = 768;
 
-it('are of every type of a grid, and of base 3', () => {
+it('the types with a faster form are those of grids and of base 3', () => {
   expect(FASTER.map(({ type }) => type)).toEqual([...namesOf(typesWith((k) => k.gridQuantizer)), 'tq1_0']);
 });
 
-// (Builds with threads have the same products: self-test.test.ts compares their checksums.)
+// Builds with threads have the same products: self-test.test.ts compares their checksums.
 describe.each(BUILDS.filter((build) => !isThreaded(build)))('on %s', (build) => {
   const k = instantiate(build, 128);
 
@@ -50,7 +51,7 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('on %s', (build) => 
       );
   });
 
-  it.each(FASTER)('$type: extreme codes and activations, and some that are no numbers', (c) => {
+  it.each(FASTER)('$type: extreme codes and activations, including NaN', (c) => {
     const most = [127, -127].flatMap((v) => [() => v, (i: number) => (i & 1 ? v : -v), (i: number) => (i & 4 ? v : -v)]);
     const x = [...most, (i: number) => (i === 3 ? NaN : i), (i: number) => (i === 300 ? Infinity : 1)].map((f) =>
       Float32Array.from({ length: N }, (_, i) => f(i)),
@@ -58,7 +59,7 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('on %s', (build) => 
     for (const fill of [0x00, 0xff, 0x80, 0x0f, 0xf0]) expectSame(c, weights(c, N, 21, 3, 1, fill), N, 21, x);
   });
 
-  it.each(FASTER)('$type: awkward scales, of which those that are not finite are told', (c) => {
+  it.each(FASTER)('$type: awkward scales; those that are not finite are reported', (c) => {
     const { typeSize } = TYPE[c.type];
     scaledBlocks(c.type, typeSize, 7).forEach((block, i) => {
       k.arena.reset();

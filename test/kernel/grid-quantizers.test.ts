@@ -1,6 +1,7 @@
 /**
- * The quantisers of IQ1, IQ2 and IQ3 (quantize.wasm) against the hashes that native ggml's left in test/golden/formats.json, rows that no model should have
- * among them; and, where ../shared is, against its bytes in quant-golden.gguf and quant-golden-lowbit.gguf.
+ * The quantisers of IQ1, IQ2 and IQ3 (quantize.wasm) compared with hashes of native ggml's results
+ * in test/golden/formats.json, hostile rows included. With ../shared also with its bytes in
+ * quant-golden.gguf and quant-golden-lowbit.gguf.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -14,7 +15,9 @@ import { createQuantizer } from '../../src/wasm/quantizer.ts';
 import { IMATRIX, N, ROWS } from '../golden/formats-rows.ts';
 import { gaussian, quantized, quantizerModule, random } from './harness.ts';
 
-/** Hashes by type, by whether there are importance weights, by row; null where native ggml ends the process. */
+/**
+ * Hashes by type, by use of importance weights, and by row. null: native ggml ended the process.
+ */
 type Golden = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, string | null>>>>>>;
 const golden = (JSON.parse(readFileSync(new URL('../golden/formats.json', import.meta.url), 'utf8')) as { grid: Golden }).grid;
 const hash = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex').slice(0, 16);
@@ -33,21 +36,21 @@ it.each(TYPES)("native ggml's bytes of %s, and no bytes where it ends the proces
   }
 });
 
-describe('of several rows', () => {
+describe('several rows', () => {
   const floats = gaussian(4 * 512, 5, 0.02);
   const rows = [0, 1, 2, 3].map((r) => floats.subarray(512 * r, 512 * r + 512));
   const imatrix = gaussian(512, 6).map((v) => v * v);
 
-  it.each(TYPES)('%s has the bytes of each, whatever was quantised before', (type) => {
+  it.each(TYPES)('%s: the bytes of each row alone, whatever was quantised before', (type) => {
     const all = quantized(type, floats, 512, imatrix);
-    // Another instance makes its tables in another order.
+    // Another instance, which makes its tables in another order.
     const other = createQuantizer(quantizerModule);
     for (const before of TYPES.filter((t) => t !== type).reverse()) other.quantize(TYPE[before], rows[0], 512, imatrix);
     const alone = rows.map((row) => other.quantize(TYPE[type], row, 512, imatrix) as Uint8Array);
     expect(all).toEqual(Uint8Array.from(alone.flatMap((bytes) => [...bytes])));
   });
 
-  it.each(TYPES)('%s names the first that native ggml would not quantise', (type) => {
+  it.each(TYPES)('%s: returns the first row that native ggml would not quantise', (type) => {
     const refused = Object.entries(golden[type].imatrix).find(([, bytes]) => bytes === null)![0];
     const some = floats.slice();
     some.set(ROWS[refused], 2 * N);
@@ -55,10 +58,10 @@ describe('of several rows', () => {
     expect(typeof quantizer.quantize(TYPE[type], floats, N, IMATRIX)).toBe('object');
   });
 
-  it.each(TYPES)('%s of random bits, NaN and infinities among them, ends well', (type) => {
+  it.each(TYPES)('%s of random bits, including NaN and infinities, returns bytes or a row', (type) => {
     const r = random(TYPE[type].id);
     const bits = (): Float32Array => new Float32Array(Uint32Array.from({ length: 512 }, () => r() * 2 ** 32).buffer);
-    // Exponents about 1, so that some rows are quantised.
+    // Exponents near 1, so that some rows can be quantised.
     const numbers = (): Float32Array => new Float32Array(Uint32Array.from({ length: 512 }, () => 0x3c000000 + r() * 2 ** 27).buffer);
     for (let i = 0; i < 40; i++) {
       const result = quantizer.quantize(TYPE[type], i % 2 ? bits() : numbers(), 512, i % 4 < 2 ? bits() : numbers());

@@ -1,6 +1,7 @@
 /**
- * A format may state how its codes lie in either of two ways (assembly/matmul/format/format.ts), and most state vectors of nibbles or bytes. Here formats of
- * the package state the same bytes by half_codes, and every loop that takes them gives the same bits as for the package's own.
+ * A format may state its codes in either of two ways (assembly/matmul/format/format.ts); most state
+ * vectors of nibbles or bytes. Here, formats of the package state the same bytes by half_codes.
+ * Every loop that takes them must give the same bits.
  */
 import { readFileSync } from 'node:fs';
 import asc from 'assemblyscript/asc';
@@ -13,7 +14,7 @@ import { pack, product } from './packed-ways.ts';
 
 const source = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
-/** half_codes of formats for blocks of 32 and of 256, of codes below 8 bits and of 8. */
+/** half_codes for blocks of 32 and of 256, with codes below 8 bits and of 8. */
 const HALF_CODES = {
   q4_0: `const v = v128.load(q + (<usize>t << 6), offsetof<G>());
     return v128.and(half == 0 ? v : i16x8.shr_u(v, 4), i8x16.splat(15));`,
@@ -24,7 +25,7 @@ const HALF_CODES = {
 };
 const TYPES = Object.keys(HALF_CODES) as (keyof typeof HALF_CODES & TypeName)[];
 
-/** What test/kernel/packed-ways.ts calls. */
+/** The exports that test/kernel/packed-ways.ts calls. */
 const ENTRY = `
 import { grids_end } from './type/block/iq_grids';
 export { act_row_size, quantize_act } from './matmul/act';
@@ -33,7 +34,9 @@ export function heap_base(): usize {
   return grids_end();
 }`;
 
-/** The sources that differ from the package's, by their paths: formats state half_codes, and there are these alone. */
+/**
+ * Sources that replace the package's, by path. Only the formats that state half_codes are built.
+ */
 const SOURCES = new Map([
   ['assembly/half_codes.ts', ENTRY],
   ['assembly/matmul/by_type.ts', byType(TYPES.map((type) => TYPE[type]))],
@@ -95,7 +98,7 @@ describe.each(BUILDS.filter((build) => build.endsWith('-threads')))('%s', (build
         k.call('packed_row', TYPE[type].id, p.w, ne00, row, y, scratch);
         return k.arena.readBytes(y, ne00 * 4);
       });
-      // Alone, few, in fours over a panel with one left over, and more.
+      // One column, a few, tiles of four with one left over, and more.
       const products = [1, 3, 6, 13].map((n) => new Uint8Array(product(k, p, columns.slice(0, n)).buffer));
       return { packed: k.arena.readBytes(p.w, plain.length), rows, products };
     });

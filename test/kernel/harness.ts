@@ -1,12 +1,13 @@
 /**
- * Kernels alone, without the engine: every build of dist/wasm over a plain memory, and an arena with guard bytes.
+ * Calls kernels directly, without the engine: every build of dist/wasm over a plain memory, and an
+ * arena with guard bytes.
  *
  *   describe.each(BUILDS)('%s', (build) => {
  *     const k = instantiate(build);
  *     it('...', () => {
  *       k.arena.reset();
  *       const x = k.arena.f32(values);            // copied in, returns the pointer
- *       const y = k.arena.alloc(64, 1);           // uninitialised; the last argument is the offset from 16-byte alignment
+ *       const y = k.arena.alloc(64, 1);           // uninitialised; 1 byte off 16-byte alignment
  *       k.call('dequantize_row_q4_0', x, y, 32);
  *       k.arena.checkGuards();                    // nothing was written outside any allocation
  *       const out = k.arena.readF32(y, 32);
@@ -28,7 +29,10 @@ const GUARD_BYTE = 0xa5;
 export interface Arena {
   /** Frees everything and fills the arena with guard bytes. Call it first in each test. */
   reset(): void;
-  /** `bytes` bytes at a multiple of 16 plus `offset`, guard bytes on both sides, filled with 0xa5. */
+  /**
+   * Allocates `bytes` bytes at a multiple of 16 plus `offset`, filled with 0xa5, with guard bytes
+   * on both sides.
+   */
   alloc(bytes: number, offset?: number): number;
   /** Copies bytes in; returns the pointer. */
   bytes(data: Uint8Array, offset?: number): number;
@@ -37,7 +41,7 @@ export interface Arena {
   readBytes(p: number, n: number): Uint8Array<ArrayBuffer>;
   readF32(p: number, n: number): Float32Array<ArrayBuffer>;
   readI32(p: number, n: number): Int32Array<ArrayBuffer>;
-  /** Throws, naming the allocation and the byte, where a guard byte was overwritten. */
+  /** Throws if a guard byte was overwritten, naming the allocation and the byte. */
   checkGuards(): void;
 }
 
@@ -46,7 +50,7 @@ export interface Kernels {
   readonly memory: WebAssembly.Memory;
   readonly exports: Readonly<Record<string, (...args: number[]) => number>>;
   readonly arena: Arena;
-  /** Calls an export by name; a name that is not there says so. */
+  /** Calls an export. A missing one throws with its name. */
   call(name: string, ...args: number[]): number;
 }
 
@@ -102,12 +106,12 @@ function createArena(memory: WebAssembly.Memory, base: number): Arena {
   };
 }
 
-/** What makes the rows of files. */
+/** The module that quantises the rows of files. */
 export const quantizerModule = new WebAssembly.Module(readFileSync(new URL('../../dist/wasm/quantize.wasm', import.meta.url)));
 
 const quantizer = createQuantizer(quantizerModule);
 
-/** Rows of ne0 f32 as files have them. */
+/** Rows of ne0 f32, quantised as in files. */
 export function quantized(type: TypeName, floats: Float32Array, ne0: number, imatrix?: Float32Array): Uint8Array<ArrayBuffer> {
   const result = quantizer.quantize(TYPE[type], floats, ne0, imatrix);
   if (typeof result === 'number') throw new Error(`${type}: row ${result} was refused`);
@@ -121,10 +125,11 @@ export function instantiate(build: Build, pages = 64): Kernels {
   return over(new WebAssembly.Module(readFileSync(path)), build, pages);
 }
 
-/** The same of kernels that were compiled otherwise, as the build is. */
+/** Instantiates a module that was compiled elsewhere, in the way of `build`. */
 export function over(module: WebAssembly.Module, build: Build, pages = 64): Kernels {
   const shared = build.endsWith('-threads');
-  // The imported maximum of a shared memory may not be above the module's (asconfig.json: 65536 pages).
+  // The maximum of an imported shared memory may not exceed the module's (asconfig.json: 65536
+  // pages).
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared });
   const instance = new WebAssembly.Instance(module, { env: { memory } });
   const exports = instance.exports as Record<string, (...args: number[]) => number>;
@@ -143,7 +148,7 @@ export function over(module: WebAssembly.Module, build: Build, pages = 64): Kern
   };
 }
 
-/** Deterministic uniform numbers in [0, 1): mulberry32. */
+/** Reproducible uniform numbers in [0, 1): mulberry32. */
 export function random(seed: number): () => number {
   let a = seed >>> 0;
   return () => {
@@ -155,7 +160,7 @@ export function random(seed: number): () => number {
   };
 }
 
-/** `n` normal numbers (sum of uniforms is enough for weights) as f32. */
+/** `n` normally distributed f32 (a sum of uniforms is good enough for weights). */
 export function gaussian(n: number, seed: number, scale = 1): Float32Array<ArrayBuffer> {
   const r = random(seed);
   return Float32Array.from({ length: n }, () => {

@@ -1,11 +1,11 @@
-/** The kernels of perplexity against sums in f64, on every build. */
+/** The kernels of perplexity compared with sums in f64, on every build. */
 import { describe, expect, it } from 'vitest';
 import { BUILDS, gaussian, instantiate, random } from './harness.ts';
 
 const SIZES = [1, 2, 3, 4, 5, 63, 64, 67, 1000, 4099];
-/** exp_f32x4 is good to 1 ulp, and 16 f32 additions a lane stay below 2^-20. */
+/** exp_f32x4 is exact to 1 ulp, and 16 f32 additions per lane stay below 2^-20. */
 const SUM_TOLERANCE = 2e-6;
-/** Of a sum of terms that each carry the rounding of f32. */
+/** For a sum of terms that each have f32 rounding. */
 const KLD_TOLERANCE = 2e-5;
 
 describe.each(BUILDS)('log_softmax on %s', (build) => {
@@ -29,7 +29,7 @@ describe.each(BUILDS)('log_softmax on %s', (build) => {
     expect(Math.abs(sum - want) / want, `seed ${seed}: got ${sum}, want ${want}`).toBeLessThan(SUM_TOLERANCE);
   });
 
-  it('equal logits, the first of them is the largest; -Inf counts nothing; NaN is told by the sum', () => {
+  it('the first of equal logits is the largest; -Inf adds 0; NaN makes the sum NaN', () => {
     expect([...sumExp(Float32Array.of(3, 3, 3, 3, 3))]).toEqual([3, 3, 5, 0]);
     expect([...sumExp(Float32Array.of(-Infinity, 2, -Infinity, -Infinity, -Infinity))]).toEqual([2, -Infinity, 1, 1]);
     for (const i of [0, 1, 6]) expect(sumExp(Float32Array.from({ length: 7 }, (_, j) => (j === i ? NaN : 1)))[2], `NaN at ${i}`).toBeNaN();

@@ -1,4 +1,7 @@
-/** Which loop computes each column of a packed product, as explain() says it: every format on every build, by 1 to 40 columns. */
+/**
+ * The loop that computes each column of a packed product, as explain() names it: every format on
+ * every build, for 1 to 40 columns.
+ */
 import { describe, expect, it } from 'vitest';
 import { lower } from '../../src/graph/lower.ts';
 import { mul_mat } from '../../src/graph/ops.ts';
@@ -12,21 +15,21 @@ import { BUILDS, type Build } from './harness.ts';
 import { CASES } from './packed-blocks.ts';
 
 const FLOATS: readonly TypeName[] = ['f32', 'f16', 'bf16'];
-/** Formats whose codes are signed and have 8 bits. */
+/** Formats with signed 8-bit codes. */
 const EIGHT_BITS: readonly TypeName[] = ['q8_0', 'iq4_nl', 'iq4_xs'];
-/** Formats with a loop for 2 to 16 columns, where there is relaxed SIMD. */
+/** Formats that have a loop for 2 to 16 columns on builds with relaxed SIMD. */
 const FEW_COLUMNS: readonly TypeName[] = ['q4_0', 'q4_K', 'q5_K'];
 
 /** Formats of 1 and 2 bits without integer scales. */
 const FEW_BITS: readonly TypeName[] = ['q1_0', 'q2_0', 'tq1_0', 'tq2_0'];
 
-/** Formats whose codes are entries of a grid: 7 bits with their signs. */
+/** Formats whose codes are grid entries: 7 bits, plus signs. */
 const GRIDS = namesOf(typesWith((k) => k.gridQuantizer));
 
-/** One of the types that can be packed as levels, by the type that they then have. */
+/** By type of levels: one of the types that can be packed as it. */
 const GRID_OF = new Map<TypeTraits, TypeTraits>(GRIDS.map((name) => [(TYPE[name].kernels as Kernels).fast!, TYPE[name]]));
 
-/** The loop for a column that is computed alone. */
+/** The loop for a single column. */
 function alone(build: Build, { name }: TypeTraits): Loop {
   const type = name as TypeName;
   const isRelaxed = build.startsWith('relaxed');
@@ -42,7 +45,7 @@ function alone(build: Build, { name }: TypeTraits): Loop {
   return type === 'q3_K' ? 'gemv_16x1_s16' : 'gemv_16x1';
 }
 
-/** The loops of n columns, in order. */
+/** Loops of n columns, in order. */
 function expected(build: Build, traits: TypeTraits, n: number): Loop[] {
   const type = traits.name as TypeName;
   const columns = (blocked: number, tile: Loop, one: Loop): Loop[] => Array.from({ length: n }, (_, c) => (c < blocked ? tile : one));
@@ -58,11 +61,11 @@ function expected(build: Build, traits: TypeTraits, n: number): Loop[] {
       : EIGHT_BITS.includes(type)
         ? signed
         : 'gemm_8x4';
-  // One or two columns beyond a multiple of four are left over, and three alone.
+  // A remainder of 1 or 2 columns, or 3 columns in all, is computed column by column.
   return columns(n % 4 === 3 && n > 3 ? n : n - (n % 4), tile, alone(build, traits));
 }
 
-/** "gemm_8x4 for 4 columns, gemv_16x1 for 2 columns", or one name alone. */
+/** "gemm_8x4 for 4 columns, gemv_16x1 for 2 columns", or only one name. */
 function inWords(loops: readonly Loop[]): string {
   const names = [...new Set(loops)];
   if (names.length === 1) return names[0];
@@ -78,7 +81,7 @@ describe.each(BUILDS)('%s', (build) => {
       const loops = Array.from({ length: n }, (_, c) => loopOf(type, isa, c, n));
       expect(loops, `${n} columns`).toEqual(expected(build, type, n));
 
-      // (No tensor has a type of levels before it is packed.)
+      // No tensor has a type of levels before it is packed.
       const w = leaf('w', GRID_OF.get(type) ?? type, [256, 16, 1, 1]);
       const x = leaf('x', TYPE.f32, [256, n, 1, 1]);
       const y = mul_mat(w, x);

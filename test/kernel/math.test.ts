@@ -1,4 +1,7 @@
-/** exp and friends against f64: the errors stated in assembly/math.ts and assembly/ops/attention_split.ts, through the graph's unary ops and the exported 2^x. */
+/**
+ * exp and related functions compared with f64: the errors stated in assembly/math.ts and
+ * assembly/ops/attention_split.ts, through the graph's unary ops and the exported 2^x.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   abs,
@@ -24,13 +27,13 @@ import { BUILDS, instantiate } from './harness.ts';
 
 const bits = new Uint32Array(1);
 const value = new Float32Array(bits.buffer);
-/** Size of the last place of an f32 at this magnitude. */
+/** Unit in the last place of an f32 of this magnitude. */
 function ulpOf(x: number): number {
   value[0] = Math.abs(x);
   return bits[0] < 0x00800000 ? 2 ** -149 : 2 ** ((bits[0] >>> 23) - 150);
 }
 
-/** Every step-th f32 from -Inf's neighbour to Inf's, NaN and Inf left out. */
+/** Every step-th finite f32, in ascending order of bits, of both signs. */
 function allFloats(step: number): Float32Array {
   const half = Math.floor(0x7f800000 / step);
   const u = new Uint32Array(2 * half);
@@ -42,7 +45,7 @@ function allFloats(step: number): Float32Array {
 }
 
 const erf = (x: number): number => {
-  // series near 0, continued fraction beyond
+  // series near 0, continued fraction further out
   const a = Math.abs(x);
   if (a > 6) return Math.sign(x);
   if (a < 2.5) {
@@ -59,7 +62,7 @@ const erf = (x: number): number => {
   return Math.sign(x) * (1 - Math.exp(-a * a) / Math.sqrt(Math.PI) / (a + f));
 };
 
-/** Largest errors: in ulp where the result is a normal number, or absolute. */
+/** Largest errors, in ulp for normal results, or absolute. */
 const FUNCTIONS: readonly [string, (t: Tensor) => Tensor, (x: number) => number, { ulp?: number; absolute?: number }][] = [
   ['exp', exp, Math.exp, { ulp: 1 }],
   ['log', log, Math.log, { ulp: 1 }],
@@ -73,10 +76,13 @@ const FUNCTIONS: readonly [string, (t: Tensor) => Tensor, (x: number) => number,
   ['gelu_erf', gelu_erf, (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)), { absolute: 5e-7 }],
 ];
 
-/** Relative: two terms of which one is at most half the other, each rounded a few times. */
+/** Relative error: of two terms, one at most half the other, each rounded a few times. */
 const XIELU_ERROR = 1e-6;
 
-/** Near the smallest normal number results may be 0: exp flushes subnormals, and in silu e^-x is Inf before x e^x has come down to them. */
+/**
+ * Results near the smallest normal number may be 0: exp flushes subnormals, and silu's e^-x
+ * overflows before x e^x is that small.
+ */
 const FLUSHED = 2 ** -119;
 
 describe.each(BUILDS)('%s', (build) => {
@@ -85,7 +91,7 @@ describe.each(BUILDS)('%s', (build) => {
   afterAll(() => engine.dispose());
 
   it.each(FUNCTIONS)('%s', async (name, op, want, limit) => {
-    // A prime step over all bit patterns, and a dense sweep where the function is not flat.
+    // A prime step over all bit patterns, and a dense sweep where functions are not flat.
     const sweep = Float32Array.from({ length: 200_000 }, (_, i) => (i / 100_000 - 1) * 20);
     const xs = allFloats(20011);
     const all = new Float32Array(sweep.length + xs.length);
@@ -116,7 +122,7 @@ describe.each(BUILDS)('%s', (build) => {
     engine.free(x);
   });
 
-  it('xielu near 0, where e^x - 1 - x of f32 would be rounding alone', async () => {
+  it('xielu near 0, where e^x - 1 - x in f32 would be only rounding error', async () => {
     const [alphaN, alphaP, beta, eps] = [0.3, -0.4, 0.25, -1e-6];
     const xs = Float32Array.from({ length: 400 }, (_, i) => -(10 ** (-9 * (i / 400)) * 0.3));
     const y = xielu(engine.tensor('f32', [xs.length], xs), alphaN, alphaP, beta, eps);

@@ -8,7 +8,7 @@ type Scales = NonNullable<Kernels['scales']>;
 
 export interface Case {
   readonly type: TypeName;
-  /** Where a block holds f16 scales, or what else its scale is. */
+  /** Offsets of a block's f16 scales, or the kind of its scale. */
   readonly scales: Scales;
 }
 
@@ -17,10 +17,13 @@ export const CASES: readonly Case[] = typesWith((k, { blckSize }) => k.packed &&
   scales: kernels!.scales!,
 }));
 
-/** One f32 rounding per block and operation (product of scales, sum), a few hundred blocks at most: of the sum of magnitudes. */
+/**
+ * One f32 rounding per block and operation (product of scales, sum) for at most a few hundred
+ * blocks, as a fraction of the sum of magnitudes.
+ */
 export const ROUNDINGS = 4 * 2 ** -24;
 
-/** What scales of each kind become: the bits of an f16, and exponents or numbers of 8 bits. */
+/** Generators of scales by kind: bits of an f16, and exponents or numbers of 8 bits. */
 interface Scaling {
   readonly f16: () => number;
   readonly e8m0: () => number;
@@ -33,7 +36,7 @@ export function setScales({ type, scales }: Case, bytes: Uint8Array, { f16, e8m0
     if (scales === 'e8m0') bytes[p] = e8m0();
     else if (scales === 'ue4m3') for (let i = 0; i < 4; i++) bytes[p + i] = ue4m3();
     else if (scales === 'iq1_m') {
-      // Its f16 lies in the top nibbles of four u16.
+      // The f16 scale lies in the top nibbles of four u16.
       const h = f16();
       for (let i = 0; i < 4; i++) bytes[p + 49 + 2 * i] = (bytes[p + 49 + 2 * i] & 15) | (((h >> (4 * i)) & 15) << 4);
     } else if (scales !== 'f32') {
@@ -46,7 +49,10 @@ export function setScales({ type, scales }: Case, bytes: Uint8Array, { f16, e8m0
   }
 }
 
-/** nrows x ne00 of random bytes, or of `fill`, with scales near those of real weights, or all `scale`, a power of two. */
+/**
+ * nrows x ne00 of random bytes, or of `fill`. Scales are near those of real weights, or all
+ * `scale`, a power of two.
+ */
 export function weights(c: Case, ne00: number, nrows: number, seed: number, scale?: number, fill?: number): Uint8Array {
   const r = random(seed);
   const bytes = Uint8Array.from({ length: rowSize(TYPE[c.type], ne00) * nrows }, () => fill ?? r() * 256);

@@ -1,4 +1,7 @@
-/** Packed products of f32, f16 and bf16 weights with f32 activations: batch invariance bit for bit, and the f64 reference. */
+/**
+ * Packed products of f32, f16 and bf16 weights with f32 activations: bits that do not depend on the
+ * batch, and the f64 reference.
+ */
 import { describe, expect, it } from 'vitest';
 import { TYPE } from '../../src/type-traits.ts';
 import { numberToF16 } from '../reference/f16.ts';
@@ -9,7 +12,10 @@ import { pack } from './packed-ways.ts';
 const TYPES = ['f32', 'f16', 'bf16'] as const;
 type FloatType = (typeof TYPES)[number];
 
-/** A chain of ne00 multiply-adds, one or two roundings each: of the sum of magnitudes. */
+/**
+ * Tolerance of a chain of ne00 multiply-adds, one or two roundings each, as a fraction of the sum
+ * of magnitudes.
+ */
 const ROUNDING = 2 * 2 ** -24;
 
 function toBytes(type: FloatType, x: Float32Array): Uint8Array {

@@ -1,4 +1,7 @@
-/** Packed products of rows that no model should have: zeros, -0, outliers, subnormals, the largest negative number; scales that are awkward or none. */
+/**
+ * Packed products of rows that no model should have: zeros, -0, outliers, subnormals, the largest
+ * negative number, and awkward or infinite scales.
+ */
 import { describe, expect, it } from 'vitest';
 import { firstInvalidBlock } from '../../src/quantize/validate.ts';
 import { TYPE, rowSize } from '../../src/type-traits.ts';
@@ -9,12 +12,15 @@ import { BUILDS, instantiate, type Kernels } from './harness.ts';
 import { CASES } from './packed-blocks.ts';
 import { pack, product, type Packed } from './packed-ways.ts';
 
-/** Types that the kernels can make of a row; grids have a module of their own for it. */
+/** Types that the kernels can quantise rows to. Grids have a module of their own for that. */
 const TYPES = CASES.map(({ type }) => type).filter((type) => TYPE[type].kernels!.quantizer);
-/** Of the sum of magnitudes, a block: product of scales, sum. Below the normal numbers a rounding is a step of 2^-149. */
+/**
+ * Tolerance per block, as a fraction of the sum of magnitudes: product of scales, sum. Below the
+ * normal numbers a rounding is a step of 2^-149.
+ */
 const ROUNDINGS = 4 * 2 ** -24;
 const STEP = 2 ** -149;
-/** Beyond it, sums of 32 codes of up to 7 bits times a scale leave f32: the result may be no number then. */
+/** Above this, sums of 32 codes of up to 7 bits times a scale may overflow f32. */
 const LARGEST = 2 ** (128 - 12);
 const largest = (x: ArrayLike<number>): number =>
   Array.prototype.reduce.call(x, (m, v) => Math.max(m as number, Math.abs(v as number)), 0) as number;
@@ -32,7 +38,7 @@ describe.each(BUILDS)('%s', (build) => {
     return k.arena.readBytes(y, rowSize(TYPE[type], N));
   };
 
-  /** Every row by every activation: one by one as in generation, together as in prompts, against f64. */
+  /** Compares products of every row and activation with f64, one column at a time and together. */
   const expectProducts = (type: TypeName, plain: Uint8Array, ne00: number, names: readonly string[]): void => {
     k.arena.reset();
     const packed: Packed = pack(k, type, plain, ne00, names.length);
@@ -67,7 +73,7 @@ describe.each(BUILDS)('%s', (build) => {
     );
   });
 
-  it.each(TYPES)('%s: repack tells scales that are not finite, as the check of files does', (type) => {
+  it.each(TYPES)('%s: repack reports scales that are not finite, as the check of files does', (type) => {
     for (const name of HOSTILE) {
       const bytes = quantizeRow(type, ROWS[name]);
       expect(told(k, type, bytes), name).toBe(firstInvalidBlock(TYPE[type], bytes) >= 0);
@@ -89,7 +95,7 @@ describe.each(BUILDS)('%s', (build) => {
   });
 });
 
-/** Whether repack says that a row has a scale that is not finite. */
+/** Tells if repack reports a scale that is not finite. */
 function told(k: Kernels, type: TypeName, bytes: Uint8Array): boolean {
   k.arena.reset();
   const [src, w] = [0, 1].map(() => k.arena.alloc(bytes.length * k.call('packed_rows')));

@@ -1,4 +1,7 @@
-/** Packed products by the kernels' exports alone: rows into groups, activations to 8 bits, and their products. */
+/**
+ * Packed products by the kernels' exports alone: packing rows, quantising activations to 8 bits,
+ * multiplying.
+ */
 import { TYPE, rowSize } from '../../src/type-traits.ts';
 import type { TypeName, TypeTraits } from '../../src/type-traits.ts';
 import type { Kernels } from './harness.ts';
@@ -7,9 +10,9 @@ export interface Packed {
   readonly w: number;
   readonly ne00: number;
   readonly nrows: number;
-  /** What it is packed as. */
+  /** Type of the packed form. */
   readonly type: TypeTraits;
-  /** Packed blocks with a scale that is not finite. */
+  /** Number of packed blocks with a scale that is not finite. */
   readonly bad: number;
 }
 
@@ -21,7 +24,7 @@ export function pack(k: Kernels, type: TypeName, plain: Uint8Array, ne00: number
   const w = k.arena.alloc(packed * groups * R);
   const src = k.arena.alloc(stride * groups * R);
   new Uint8Array(k.memory.buffer).set(plain, src);
-  // The last group alone, and the others together: groups are independent.
+  // The last row block alone, then the others together: row blocks are independent.
   const last = (groups - 1) * R;
   let bad = k.call('repack', TYPE[type].id, to.id, src + last * stride, w + last * packed, ne00, nrows - last);
   bad += k.call('repack', TYPE[type].id, to.id, src, w, ne00, last);
@@ -29,17 +32,20 @@ export function pack(k: Kernels, type: TypeName, plain: Uint8Array, ne00: number
   return { w, ne00, nrows, type: to, bad };
 }
 
-/** The rows as columns of activations of a product by weights of the type: how they lie depends on how many there are. `bits`: ACT_4, for those of 4 bits. */
+/**
+ * Quantises rows as activation columns for weights of `type`. Their layout depends on their number.
+ * `bits`: ACT_4 for activations of 4 bits.
+ */
 export function quantize(k: Kernels, type: TypeTraits, rows: readonly Float32Array[], bits = 0): { act: number; stride: number } {
   const actType = k.call('packed_act_type', type.id) | bits;
   const stride = k.call('act_row_size', actType, rows[0].length);
-  // From four columns on there is room for a multiple of four.
+  // Four columns and more need room for a multiple of four.
   const act = k.arena.alloc(stride * (rows.length < 4 ? rows.length : (rows.length + 3) & ~3));
   for (const [i, row] of rows.entries()) k.call('quantize_act', actType, k.arena.f32(row), 0, row.length, act, stride, i, rows.length);
   return { act, stride };
 }
 
-/** Columns x (row1 - row0) results, column after column; computed `chunk` rows at a time. */
+/** Columns x (row1 - row0) results, column by column, computed `chunk` rows at a time. */
 export function product(
   k: Kernels,
   p: Packed,

@@ -1,4 +1,7 @@
-/** Packed products of every block format, on every build: exact integers, batch invariance bit for bit, and the f64 reference. */
+/**
+ * Packed products of every block format, on every build: exact integers, bits that do not depend on
+ * the batch, and the f64 reference.
+ */
 import { describe, expect, it } from 'vitest';
 import { ACT_4 } from '../../src/graph/layout.ts';
 import { isThreaded } from '../../src/wasm/load.ts';
@@ -8,19 +11,19 @@ import { BUILDS, gaussian, instantiate } from './harness.ts';
 import { CASES, ROUNDINGS, weights } from './packed-blocks.ts';
 import { pack, product, quantize } from './packed-ways.ts';
 
-/** Formats whose codes are entries of a grid, as they are and as levels. */
+/** Formats whose codes are grid entries, in both forms: compact and as levels. */
 const OF_GRIDS = CASES.flatMap((c) => {
   const { gridQuantizer, fast } = TYPE[c.type].kernels as Kernels;
   return gridQuantizer ? [TYPE[c.type], fast!].map((as) => ({ ...c, as })) : [];
 });
 
-/** Lengths with one block, an odd number, and more than the GEMM unpacks at a time. */
+/** Lengths of one block, of an odd number of blocks, and longer than the GEMM unpacks at a time. */
 const lengths = (type: TypeName): number[] => {
   const { blckSize } = TYPE[type];
   return blckSize === 256 ? [256, 768] : [blckSize, 3 * blckSize, Math.ceil(1120 / blckSize) * blckSize];
 };
 
-// (Builds with threads have the same products: self-test.test.ts compares their checksums.)
+// Builds with threads have the same products: self-test.test.ts compares their checksums.
 describe.each(BUILDS.filter((build) => !isThreaded(build)))('packed products on %s', (build) => {
   const k = instantiate(build, 128);
 
@@ -108,7 +111,7 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('packed products on 
     }
   });
 
-  // A format for each way that activations are laid out and scaled in.
+  // A format for each layout and scaling of activations.
   const layouts = CASES.filter(({ type }) => ['q4_0', 'q8_0', 'iq4_nl', 'q2_K', 'q4_K', 'q6_K', 'tq2_0', 'nvfp4'].includes(type));
   it.each(layouts)('$type: activations of 4 bits, n columns together and one alone, near the f64 reference', (c) => {
     k.arena.reset();
@@ -193,7 +196,8 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('packed products on 
   it.each(OF_GRIDS)(
     '$type as $as.name: activations that have the signs of a row’s codes, all as large as can be, give the exact integer',
     (c) => {
-      // No sums of products are larger: of random rows of iq2_* some are more than i16 takes for half a sub-block (gemm_8x4_grid.ts).
+      // These are the largest possible sums of products. Some random rows of iq2_* exceed i16 over
+      // half a sub-block (gemm_8x4_grid.ts).
       k.arena.reset();
       const plain = weights(c, 256, 40, 7, 1);
       const rows = dequantizeRows(c.type, plain, 256, 40);
@@ -217,7 +221,7 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('packed products on 
     for (const [r, row] of dequantizeRows(c.type, plain, ne00, 21).entries()) {
       k.call('packed_row', TYPE[c.type].id, p.w, ne00, r, y, scratch);
       k.arena.checkGuards();
-      // -0 and 0 are one value here: ggml's (0 - 8) * 0 is -0, a product of f64 as well.
+      // -0 and 0 are equal here: ggml's (0 - 8) * 0 is -0, and so is the f64 product.
       expect(
         k.arena.readF32(y, ne00).map((v) => v + 0),
         `row ${r}`,

@@ -1,4 +1,7 @@
-/** The self-test of turbo: ordinary code gives the checksums that it is held against, and code that is wrong, ends the process or cannot be made is told. */
+/**
+ * The self-test of turbo: ordinary code gives the expected checksums. Code that is wrong, crashes
+ * the process or cannot be compiled is reported.
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -9,11 +12,11 @@ import { isRelaxed } from '../../src/wasm/load.ts';
 import { BUILDS, root, temporaryFolder, writeTo } from '../support.ts';
 
 const hasRevectoriser = process.arch === 'x64' && Number.parseInt(process.versions.node) >= 24;
-/** The package's own program; sources have none. */
+/** The built program: it exists in dist/ only. */
 const program = fileURLToPath(new URL('dist/worker/turbo.js', root));
 const kernelsOf = (build: string): URL => new URL(`dist/wasm/${build}.wasm`, root);
 
-// Where this fails after a change of kernels that is meant: scripts/turbo-bits.mjs.
+// If this fails after an intended change of kernels, run scripts/turbo-bits.mjs.
 it.each(BUILDS)('%s: ordinary code gives the stored checksums', (build) => {
   expect(selfTest(new WebAssembly.Module(readFileSync(kernelsOf(build))), build)).toEqual(EXPECTED[isRelaxed(build) ? 'relaxed' : 'simd']);
 });
@@ -24,7 +27,7 @@ if (hasRevectoriser) {
   });
 }
 
-/** Kernels one number of which is another: the second-last bit of log2(e), wherever it stands. */
+/** Kernels with one wrong constant: the second-last bit of log2(e), in every occurrence. */
 function damaged(): string {
   const bytes = readFileSync(kernelsOf('simd'));
   const f32 = Buffer.from(Float32Array.of(Math.LOG2E).buffer);
@@ -33,12 +36,12 @@ function damaged(): string {
   return writeTo(temporaryFolder(), 'damaged.wasm', bytes);
 }
 
-describe('what is wrong is said', () => {
+describe('failures are reported', () => {
   const simd = fileURLToPath(kernelsOf('simd'));
   const folder = temporaryFolder();
   const other = (name: string, text: string): string => writeTo(folder, name, text);
 
-  it('other bits', async () => {
+  it('wrong bits', async () => {
     const { why, kept } = await runSelfTest(damaged(), 'simd', { flags: [], program });
     expect(why).toMatch(/^its self-test gave different bits for (attention [^,]+, )+attention over a cache$/);
     expect(kept).toBe(true);
@@ -84,7 +87,7 @@ describe('what is wrong is said', () => {
   });
 });
 
-describe('what was said is kept', () => {
+describe('verdicts are cached', () => {
   const path = fileURLToPath(kernelsOf('simd'));
   const bytes = readFileSync(path);
   const gone = { flags: ['--experimental-wasm-no-such-thing'], program };
@@ -98,7 +101,7 @@ describe('what was said is kept', () => {
     expect(await turboVerdict(cache, path, 'simd', bytes.subarray(1), endless)).toMatch(/could not be run/);
   });
 
-  it('not where it may come out otherwise, or where nothing can be written', async () => {
+  it('not if a retry may succeed, nor if the cache cannot be written', async () => {
     const cache = temporaryFolder();
     expect(await turboVerdict(cache, path, 'simd', bytes, endless)).toMatch(/could not be run/);
     expect(await turboVerdict(cache, path, 'simd', bytes, gone)).toMatch(/lost a flag/);
@@ -106,9 +109,10 @@ describe('what was said is kept', () => {
     expect(await turboVerdict(file, path, 'simd', bytes, gone)).toMatch(/lost a flag/);
   });
 
-  it('where it is right', async () => {
+  it('if the self-test passes', async () => {
     const cache = temporaryFolder();
-    // (Without its flags on the child's command line V8 says of those it lacks that it lacks them, and goes on: any version can run it.)
+    // Without flags in the child's execArgv, V8 warns about flags that it lacks and continues, so
+    // any version can run it.
     expect(await turboVerdict(cache, path, 'simd', bytes, { program, flags: [] })).toBe('');
     expect(await turboVerdict(cache, path, 'simd', bytes, endless)).toBe('');
   });
