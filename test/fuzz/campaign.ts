@@ -49,6 +49,6 @@ export async function runCases(
 /** Seed of this test run: a new one each time, or QUANTLET_FUZZ_SEED. */
 export const newSeed = (): number => Number(process.env.QUANTLET_FUZZ_SEED ?? Date.now() % 2 ** 31);
 
-/** Text of a test's failure: a line for each failed case, '' if there are none. */
+/** Text of a test's failure: a line for each failed case, '' if none failed. */
 export const told = (campaign: string, { failures }: CampaignResult): string =>
   failures.map(({ seed, message }) => `${campaign}, QUANTLET_FUZZ_SEED=${seed}: ${message}`).join('\n');

@@ -4,10 +4,13 @@
  *
  *   mkdir oracle && cd oracle && npm init -y
  *   npm install --ignore-scripts @node-llama-cpp/linux-x64@3.22.1 koffi
- *   npx tsx test/golden/formats.ts oracle          # writes test/golden/formats.json
- *   npx tsx test/golden/formats.ts oracle --show ref q4_K "one NaN"    # prints the hashed bytes
+ *   npx tsx test/golden/formats.ts oracle
  *
- * koffi's prebuilt binary comes as its optional dependency.
+ * The last line writes test/golden/formats.json. With --show it prints the hashed bytes instead:
+ *
+ *   npx tsx test/golden/formats.ts oracle --show ref q4_K "one NaN"
+ *
+ * Koffi's prebuilt binary comes as its optional dependency.
  *
  * The grid quantisers (IQ1, IQ2, IQ3) end the process for some rows. So each hostile row has a
  * process of its own, and a run takes some minutes.

@@ -1,4 +1,7 @@
-/** Bad input: each a coded error in the API, and in the command line exit 1 with one clear line. Never a hang, a trap or a TypeError. */
+/**
+ * Bad input gives a coded error in the API, and exit 1 with one clear line on the command line.
+ * Never a hang, a trap or a TypeError.
+ */
 import { mkdirSync, openSync, closeSync, ftruncateSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel, type Build, type GenerateOptions, type LoadOptions, type QuantletErrorCode } from 'quantlet';
@@ -19,14 +22,14 @@ const bent = (at: number, bytes: number[]): Uint8Array => {
   return copy;
 };
 const u64 = (n: bigint): number[] => Array.from({ length: 8 }, (_, i) => Number((n >> BigInt(8 * i)) & 255n));
-/** Of a tensor's entry: name, n_dims (4), ne (8 each), type (4), offset (8). */
+/** Offsets of a tensor's entry: name, n_dims (4), ne (8 each), type (4), offset (8). */
 const entryOf = (name: string): { ne: number; type: number; offset: number } => {
   const at = find(name) + name.length;
   const dims = tensors.get(name)!.nDims;
   return { ne: at + 4, type: at + 4 + 8 * dims, offset: at + 8 + 8 * dims };
 };
 
-/** What the error says is part of it: a name, a number, what to do. */
+/** Bad files. The error's text is checked too: a name, a number, or what to do. */
 const files: readonly (readonly [name: string, bytes: Uint8Array, code: QuantletErrorCode, says: RegExp])[] = [
   ['empty', new Uint8Array(0), 'ERR_GGUF_MAGIC', /empty/],
   ['not GGUF', new TextEncoder().encode('once upon a time there was no model here'), 'ERR_GGUF_MAGIC', /not a GGUF/],
@@ -148,7 +151,7 @@ describe('files', () => {
     expect(got.message).toMatch(says);
   });
 
-  it('no such file, a folder, a URL of another kind, no source at all', async () => {
+  it('a missing file, a folder, an unsupported URL, no source', async () => {
     mkdirSync(join(folder, 'folder'));
     for (const [source, says] of [
       [join(folder, 'none.gguf'), /no such file/],
@@ -206,7 +209,7 @@ describe('more than 4 GiB', () => {
     return layoutGGUF(metadata, all);
   }
 
-  it('a source that says so: the message names the size, nothing is read', async () => {
+  it('a source of that size: the message names it, nothing is read', async () => {
     const { header, byteLength } = await huge();
     let most = 0;
     const source = {
@@ -236,7 +239,7 @@ describe('more than 4 GiB', () => {
     expect(stderr).toMatch(/needs \d+ MiB.*4096 MiB.*ERR_OUT_OF_MEMORY/);
   });
 
-  it('a context that was asked for and does not fit; one that nobody asked for shrinks', async () => {
+  it('a requested context that does not fit is refused; the default one shrinks', async () => {
     const { code, message } = await failure(load(llamaModel, { contextLength: 2 ** 27 }));
     expect(code, message).toBe('ERR_OUT_OF_MEMORY');
     expect(message).toMatch(/contextLength/);
@@ -267,7 +270,7 @@ describe('options', () => {
   });
 
   it('a build this runtime lacks', async () => {
-    // Shared memory taken away, as in a browser page that is not cross-origin isolated.
+    // Without shared memory, as in a browser page that is not cross-origin isolated.
     const { stdout, code, stderr } = await runScript(
       `delete globalThis.SharedArrayBuffer; await loadModel(llama, { build: 'simd-threads' }).catch((e) => console.log(e.code, e.message));`,
     );
@@ -302,7 +305,7 @@ describe('options', () => {
 });
 
 describe('the context', () => {
-  it('a prompt longer than it, maxTokens beyond it, and no maxTokens at all', async () => {
+  it('a prompt longer than it, a larger maxTokens, and no maxTokens', async () => {
     const model = await loadModel(llamaModel, { build: 'simd', contextLength: 64, warmUp: false });
     const prompt = Array.from({ length: 60 }, (_, i) => 3 + i);
     expect((await failure(model.generate([...prompt, 1, 2, 3, 4, 5]).result())).code).toBe('ERR_CONTEXT_FULL');
@@ -337,7 +340,7 @@ describe('the context', () => {
   });
 });
 
-describe('weights of the right shape and mad values', () => {
+describe('weights with the right shape and extreme values', () => {
   it.each([
     ['NaN', NaN],
     ['infinity', Infinity],

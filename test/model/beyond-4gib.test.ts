@@ -1,4 +1,7 @@
-/** Files of more than 4 GiB, sparse ones: behind a tensor of zeros that no layer reads, all weights of a small model lie beyond. */
+/**
+ * Sparse files of more than 4 GiB: all weights of a small model follow a tensor of zeros that no
+ * layer reads.
+ */
 import { closeSync, createReadStream, ftruncateSync, openSync, readFileSync, readSync, statSync, writeSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,4 +1,7 @@
-/** The KV cache as each of its types: how far each moves a model, the same bits however a text is cut, and types that are none. */
+/**
+ * Each type of KV cache: its effect on a model's numbers, the same bits however a text is cut into
+ * batches, and unknown types.
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { loadModel, type Build, type KvType, type LoadOptions, type Model } from 'quantlet';
@@ -22,10 +25,17 @@ import {
 const TYPES = ['f16', 'f32', 'q8_0', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'iq4_nl', 'bf16'] as const satisfies readonly KvType[];
 
 /**
- * Nats a token that a text may become less (or more) probable against the f32 cache. f16: rounding averages out over a text, and native's own
- * ways of computing one (a single batch, token by token) differ by 0.0003 whatever the format; 0.002 leaves room for other texts and models.
- * q8_0 rounds keys and values to 8 bits of their block's largest, as activations are: twice that. q4_0 has 15 steps for a block, and keys have
- * outliers: 0.03 measured with this model; the bound tells a rough cache from a broken one, as do those of the other types, by their bits.
+ * Allowed change in nats per token of a text's log probability, relative to the f32 cache. It only
+ * tells a coarse cache from a broken one.
+ *
+ * F16: rounding averages out over a text. Native's own ways to compute one (a single batch, token
+ * by token) differ by 0.0003 for any type. A bound of 0.002 leaves room for other texts and models.
+ *
+ * Q8_0 rounds keys and values to 8 bits, as activations are, relative to their block's largest. The
+ * bound is twice that of f16.
+ *
+ * Q4_0 has 15 steps per block, and keys have outliers: 0.03 measured with this model. The other
+ * types have bounds by their number of bits.
  */
 const NLL_TOLERANCE: Readonly<Record<KvType, number>> = {
   f32: 0,
@@ -147,7 +157,7 @@ describe('heads of 128, which are rotated in caches of block types', () => {
       });
   });
 
-  it('a state goes to a cache that is rotated likewise alone', async () => {
+  it('a state can only be loaded into a cache with the same rotation', async () => {
     const greedy = { temperature: 0, ignoreEos: true, maxTokens: 12 } as const;
     const [state, want] = await withModel(file, q4_0, async (model) => {
       await model.generate(ids, greedy).result();
@@ -171,7 +181,7 @@ describe('heads of 128, which are rotated in caches of block types', () => {
   });
 });
 
-describe('types that are none', () => {
+describe('unknown types', () => {
   it.each([
     ['cacheTypeK', 'q5_K'],
     ['cacheTypeV', 'F16'],

@@ -1,4 +1,7 @@
-/** What inspect says of a file, from its header: whether it runs, and what is missing where it does not. */
+/**
+ * The verdict of inspect on a file, from its header alone: if it can run, and what is missing if
+ * not.
+ */
 import { readFileSync } from 'node:fs';
 import { loadModel, type LoadOptions } from 'quantlet';
 import { describe, expect, it } from 'vitest';
@@ -16,7 +19,7 @@ const golden = (name: string): string => at(`test/golden/arch/${name}.gguf`);
 const machine = { isa: 'simd' as const, threads: 1, free: Infinity };
 const llama = await header(llamaModel);
 const without = (gguf: GGUF, name: string): GGUF => ({ ...gguf, tensors: new Map([...gguf.tensors].filter(([key]) => key !== name)) });
-/** 1024 times as wide: matrices of 4 GiB. */
+/** A tensor with 1024 times as many rows and columns: matrices of 4 GiB. */
 const widen = (t: TensorInfo): TensorInfo => ({
   ...t,
   ne: t.ne.map((n) => (n === 32 || n === 16 ? n * 1024 : n)) as unknown as TensorInfo['ne'],
@@ -26,7 +29,7 @@ const wide = withMetadata(
   { 'llama.embedding_length': 32768 },
 );
 
-/** Eight layers of 16 MB. */
+/** The tensors of eight layers of 16 MB. */
 const layersOf = (t: TensorInfo): TensorInfo[] =>
   /^blk\.1\./.test(t.name)
     ? []
@@ -62,13 +65,13 @@ describe('less memory than it takes', () => {
   const { weights, cache } = whole.memory;
   const table = llama.tensors.get('token_embd.weight')!.byteLength;
 
-  it('a table of which a step needs a few rows stays in the file, then the context shrinks', () => {
+  it('first a table of which a step needs a few rows stays in the file, then the context shrinks', () => {
     const fewer = told(whole.memory_bytes - 1);
     expect(fewer).toMatchObject({ context_length: whole.context_length, memory: { weights: weights - table, cache } });
     expect(told(whole.memory_bytes - cache / 2)).toMatchObject({ runs: true, context_length: whole.context_length / 2 });
   });
 
-  it('a context that was asked for is refused, with what would fit', () => {
+  it('a requested context is refused, and the message says what would fit', () => {
     const free = whole.memory_bytes - cache / 2;
     const refused = told(free, { contextLength: whole.context_length });
     expect(refused).toMatchObject({ runs: false, code: 'ERR_OUT_OF_MEMORY' });
@@ -78,7 +81,7 @@ describe('less memory than it takes', () => {
     expect(told(free, { contextLength: Number(context) + 256 }).runs).toBe(false);
   });
 
-  it('where reading layers again for every step would do, it says with how much memory for weights', () => {
+  it('if reading layers again in every step would do, it says how much memory weights need', () => {
     const options = { contextLength: 256, batchSize: 32 };
     const parts = (canRun(deep, machine, options) as Verdict & { runs: true }).memory;
     const refused = canRun(deep, { ...machine, free: memorySum(parts) / 2 }, options);

@@ -1,4 +1,6 @@
-/** What drafts are made of, without a model: n-grams, whether they pay, what steps cost. */
+/**
+ * The parts of drafting, without a model: n-grams, the decision if drafts pay, the cost of steps.
+ */
 import { describe, expect, it } from 'vitest';
 import { createStepCosts, type StepCosts } from '../../src/engine/step-costs.ts';
 import type { Drafter } from '../../src/generate/draft/drafter.ts';
@@ -7,7 +9,7 @@ import { createNgramPool } from '../../src/generate/draft/ngram-mod.ts';
 import { createNgramSimple } from '../../src/generate/draft/ngram-simple.ts';
 import { randomIds } from '../support.ts';
 
-/** What it drafts behind the tokens; what `out` held before stays. */
+/** Tokens that the drafter appends to `out`; earlier elements must stay. */
 function drafted(drafter: Drafter, tokens: readonly number[], most = 1000): number[] {
   const out = [-7];
   void drafter.draft(tokens, most, out);
@@ -18,7 +20,7 @@ function drafted(drafter: Drafter, tokens: readonly number[], most = 1000): numb
 describe('ngram-simple', () => {
   const simple = (sizeN: number, sizeM: number, minHits = 1): Drafter => createNgramSimple({ sizeN, sizeM, minHits });
 
-  it('what came behind the last n tokens when they were there before, the newest time', () => {
+  it('drafts what followed the last n tokens at their most recent earlier occurrence', () => {
     const tokens = [1, 2, 3, 4, 5, 1, 2, 3, 6, 7, 9, 1, 2, 3];
     expect(drafted(simple(3, 4), tokens)).toEqual([6, 7, 9, 1]);
     expect(drafted(simple(3, 2), tokens)).toEqual([6, 7]);
@@ -28,18 +30,18 @@ describe('ngram-simple', () => {
     expect(drafted(simple(3, 2, 3), tokens)).toEqual([]);
   });
 
-  it('goes on with its own tokens where the text goes in a circle', () => {
+  it('continues with its own tokens if the text repeats itself', () => {
     expect(drafted(simple(2, 7), [5, 1, 2, 3, 1, 2])).toEqual([3, 1, 2, 3, 1, 2, 3]);
     expect(drafted(simple(1, 3), [4, 4])).toEqual([4, 4, 4]);
   });
 
-  it('finds nothing in what is too short, nor itself', () => {
+  it('finds nothing in a short text, and never the last n tokens themselves', () => {
     for (const tokens of [[], [1], [1, 2], [1, 2, 3]]) {
       for (const n of [1, 2, 3]) expect(drafted(simple(n, 4), tokens), `${n}-grams of ${String(tokens)}`).toEqual([]);
     }
   });
 
-  it('as a slow search does', () => {
+  it('agrees with a slow search', () => {
     for (let seed = 1; seed <= 200; seed++) {
       const tokens = randomIds(seed % 40, 3, seed);
       const [n, m, hits] = randomIds(3, 4, seed + 1000).map((x) => x + 1);
@@ -55,7 +57,7 @@ describe('ngram-simple', () => {
 });
 
 describe('ngram-mod', () => {
-  it('follows the text from token to token, in a circle too', () => {
+  it('follows the text token by token, also if it repeats itself', () => {
     const circle = randomIds(50, 10000, 1);
     const pool = createNgramPool(4);
     const drafter = pool.drafter({ nMin: 0, nMax: 120 });
@@ -64,7 +66,7 @@ describe('ngram-mod', () => {
     expect(drafted(drafter, [...circle, ...circle], 5), 'nothing new to learn').toEqual(circle.slice(0, 5));
   });
 
-  it('sequences learn from each other, the newest counts', () => {
+  it('sequences learn from each other, and the newest continuation wins', () => {
     const pool = createNgramPool(3);
     const options = { nMin: 0, nMax: 4 };
     drafted(pool.drafter(options), [1, 2, 3, 4, 5, 6, 7, 8]);
@@ -74,7 +76,7 @@ describe('ngram-mod', () => {
     expect(drafted(createNgramPool(3).drafter(options), [9, 1, 2, 3]), 'another model').toEqual([]);
   });
 
-  it('a draft that could not be nMin long is none, whatever is asked for', () => {
+  it('no draft if nMin tokens are not possible, whatever the requested length', () => {
     const pool = createNgramPool(2);
     const tokens = [1, 2, 3, 4, 5, 1, 2];
     expect(drafted(pool.drafter({ nMin: 5, nMax: 9 }), tokens, 2)).toEqual([3, 4]);
@@ -83,7 +85,7 @@ describe('ngram-mod', () => {
     expect(drafted(createNgramPool(8).drafter({ nMin: 0, nMax: 9 }), tokens), 'shorter than an n-gram').toEqual([]);
   });
 
-  it('forgets everything before it knows too much', () => {
+  it('is emptied before it grows too large', () => {
     const pool = createNgramPool(2);
     const options = { nMin: 0, nMax: 1 };
     const first = randomIds(1000, 100000, 1);
@@ -94,8 +96,8 @@ describe('ngram-mod', () => {
   });
 });
 
-describe('what steps cost', () => {
-  it('grows less than the tokens where nothing is known, and follows what is measured', () => {
+describe('step costs', () => {
+  it('grow less than the number of tokens by default, and follow measurements', () => {
     const costs = createStepCosts();
     expect(costs.of(8) / costs.of(1)).toBeCloseTo(5.28, 2);
     for (let i = 0; i < 20; i++) costs.learn(4, 10);
@@ -108,7 +110,7 @@ describe('what steps cost', () => {
     expect(costs.of(5)).toBeGreaterThan(20);
   });
 
-  it('one step that something held up counts little, and old ones are forgotten', () => {
+  it('a single slow step has little weight, and old ones are forgotten', () => {
     const costs = createStepCosts();
     for (let i = 0; i < 8; i++) costs.learn(1, 4);
     costs.learn(1, 4000);
@@ -129,7 +131,7 @@ describe('what steps cost', () => {
 });
 
 describe('the latch', () => {
-  /** A machine on which a step of n tokens takes `time(n)`, and drafting a token `draftMs`. */
+  /** A machine with step times `time(n)` for n tokens, and `draftMs` per drafted token. */
   function machine(time: (n: number) => number, draftMs = 0) {
     const costs: StepCosts = { learn: () => {}, of: time };
     const latch = createLatch(costs, () => 0);
@@ -137,7 +139,10 @@ describe('the latch', () => {
     let tokens = 0;
     const lengths: number[] = [];
     return {
-      /** Generates so many tokens; `right(k)`: how many of k drafted ones are. `hint`: an unused draft shows whether it would have been right. */
+      /**
+       * Generates n tokens. `right(k)`: how many of k drafted tokens are right. `hint`: a draft
+       * that is not used still shows if it would have been right.
+       */
       generate(n: number, right: (k: number) => number, { hint = false, most = 48 } = {}) {
         for (const until = tokens + n; tokens < until;) {
           const k = latch.plan(most);
@@ -149,12 +154,15 @@ describe('the latch', () => {
           tokens += 1 + accepted;
         }
       },
-      /** Against plain decoding. */
+      /** Speed relative to plain decoding. */
       speed: () => (tokens * time(1)) / ms,
       lengths,
     };
   }
-  /** As measured: 8 tokens cost 5.6 times one, 48 20 times. */
+  /**
+   * A typical measured machine: a step of 8 tokens costs 5.2 times as much as one of 1, one of 48
+   * 21 times.
+   */
   const measured = (n: number): number => n ** 0.79;
   const memoryBound = (n: number): number => 1 + 0.02 * n;
   const noGain = (n: number): number => n;
@@ -174,13 +182,13 @@ describe('the latch', () => {
     }
   });
 
-  it('a draft model that is as slow as the model is given up', () => {
+  it('a draft model as slow as the model is no longer used', () => {
     const m = machine(measured, 1);
     m.generate(2000, all);
     expect(m.speed()).toBeGreaterThan(0.98);
   });
 
-  it('a text that is copied is soon verified in long steps', () => {
+  it('copied text is soon verified in long steps', () => {
     for (const hint of [false, true]) {
       const m = machine(measured);
       m.generate(512, all, { hint });
@@ -192,13 +200,13 @@ describe('the latch', () => {
     }
   });
 
-  it('every now and then a step without a draft tells what it costs', () => {
+  it('now and then a step without a draft measures the plain cost', () => {
     const m = machine(measured);
     m.generate(20000, all);
     expect(m.lengths.slice(20).filter((k) => k === 0).length).toBeGreaterThan(2);
   });
 
-  it('drafts that are right for a few tokens are short', () => {
+  it('drafts of which only a few tokens are right become short', () => {
     const m = machine(memoryBound);
     m.generate(1000, (k) => Math.min(k, 3));
     const late = m.lengths.slice(50);
@@ -206,7 +214,7 @@ describe('the latch', () => {
     expect(m.speed()).toBeGreaterThan(2.5);
   });
 
-  it('goes on where it pays again, at once where it sees it, else after a pause', () => {
+  it('drafting resumes when it pays again: at once with hints, else after a pause', () => {
     for (const hint of [true, false]) {
       const m = machine(measured);
       m.generate(600, wrong, { hint });
@@ -218,7 +226,7 @@ describe('the latch', () => {
     }
   });
 
-  it('what copying gained is not spent on what is not copied', () => {
+  it('time gained by copying is not wasted on text that is not copied', () => {
     const m = machine(measured);
     m.generate(3000, all);
     const before = m.lengths.length;
@@ -227,7 +235,7 @@ describe('the latch', () => {
     expect(wasted).toBeLessThan(80);
   });
 
-  it('a first draft is always tried, and never more than there is', () => {
+  it('a first draft is always tried, never longer than what is available', () => {
     for (const time of [measured, noGain]) {
       const latch = createLatch({ learn: () => {}, of: time }, () => 0);
       expect(latch.plan(0)).toBe(0);
@@ -236,8 +244,9 @@ describe('the latch', () => {
     }
   });
 
-  it('beside others a draft has to be worth the time that all wait', () => {
-    // Up to 8 tokens cost what one does: alone there is room for a draft, in a step of many there is none.
+  it('with other sequences, a draft must be worth the time that all of them wait', () => {
+    // Up to 8 tokens cost as much as one. Alone, a draft is free; in a step with many other tokens
+    // it is not.
     const time = (n: number): number => Math.max(8, n);
     const [alone, beside] = [0, 30].map((others) => createLatch({ learn: () => {}, of: time }, () => others));
     for (const latch of [alone, beside]) {

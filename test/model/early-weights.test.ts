@@ -1,4 +1,7 @@
-/** Weights whose places are known before the rest of a model is planned: the same places as in the plan, where a model surely fits in one memory. */
+/**
+ * Weights that are allocated before the rest of a model is planned must get the same addresses as
+ * in the plan, if the model surely fits in one memory.
+ */
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { claimPages, drawEarly, isOf, rehearse } from '../../src/engine/early-weights.ts';
@@ -51,7 +54,7 @@ it('what might not fit, or not stay in one memory, is planned first', () => {
   expect(early({}, { ...machine, free: 2 ** 29 })).toBeDefined();
   expect(early({ weightsMemory: 2 ** 20 })).toBeUndefined();
   expect(early({ links: 2 } as LoadOptions)).toBeUndefined();
-  // Keys and values alone take nearly a memory.
+  // Keys and values alone nearly fill a memory.
   const cells = { contextLength: 256, cacheTypeK: 'f32', cacheTypeV: 'f32' } as const;
   const [one, two] = [1, 2].map((parallel) => early({ ...cells, parallel })!.cacheBytes);
   const parallel = Math.ceil(MEMORY_LIMIT / 1.25 / (two - one));
@@ -84,7 +87,7 @@ it('claiming memory touches every page from the last one to the first, a few at 
   at.mockRestore();
 });
 
-/** The tokens of the steps whose records are computed, and each record with them. */
+/** Runs rehearse(). Returns the records that it computed, with the number of tokens of each. */
 async function rehearsed(
   firstTokens: number,
   read: Promise<unknown>,

@@ -1,4 +1,7 @@
-/** model.embed and model.rank: texts that share steps, options, refusals. Native's vectors are test/arch's business. */
+/**
+ * model.embed and model.rank: texts that share steps, options, refusals. test/arch compares vectors
+ * with native's.
+ */
 import { loadModel, type Model } from 'quantlet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { goldenModel } from '../arch/golden-models.ts';
@@ -25,7 +28,7 @@ describe.each(['bert', 'nomic-bert', 'jina-bert-v2'])('%s', (name) => {
     expect(bitDifference([...first, ...second], alone), 'two calls at once').toBe('');
   });
 
-  it('vectors have length one unless normalize is false; ids are taken as they are; no texts, no vectors', async () => {
+  it('vectors have length one unless normalize is false; ids are accepted; no texts, no vectors', async () => {
     const [unit] = await model.embed([TEXTS[3]]);
     const [plain] = await model.embed([TEXTS[3]], { normalize: false });
     expect(Math.hypot(...unit)).toBeCloseTo(1, 6);
@@ -46,7 +49,7 @@ describe.each(['bert', 'nomic-bert', 'jina-bert-v2'])('%s', (name) => {
       expect(bitDifference([vectors[i]], [vectors[j]])).not.toBe('');
   });
 
-  it('a text that is too long is named; an abort has its reason; the model goes on', async () => {
+  it('the error names a text that is too long; an abort has its reason; the model stays usable', async () => {
     const long = 'cat '.repeat(100);
     const want = await model.embed(TEXTS.slice(0, 2));
     expect(await failure(model.embed(['cat', long]))).toMatchObject({
@@ -78,7 +81,7 @@ describe.each(['bert', 'nomic-bert', 'jina-bert-v2'])('%s', (name) => {
   });
 });
 
-it.each(['xlm-roberta-rank', 'qwen3-rank'])('%s: a score for each document, whatever stands beside it', async (name) => {
+it.each(['xlm-roberta-rank', 'qwen3-rank'])('%s: a score for each document, whatever the other documents are', async (name) => {
   const model = await loadModel(golden(`${name}.gguf`), { threads: 2, warmUp: false });
   try {
     const documents = TEXTS.slice(0, 12);
@@ -98,7 +101,7 @@ it.each(['xlm-roberta-rank', 'qwen3-rank'])('%s: a score for each document, what
   }
 });
 
-it('a model that generates gives vectors when it is loaded for them', async () => {
+it('a generating model gives vectors if loaded for them', async () => {
   expect(await failure(loadModel(golden('bert.gguf'), { embeddings: false })), 'an encoder').toMatchObject({
     code: 'ERR_INVALID_ARGUMENT',
     message: expect.stringContaining('bert models make vectors'),
@@ -114,7 +117,7 @@ it('a model that generates gives vectors when it is loaded for them', async () =
   await other.dispose();
 });
 
-it('many texts listen to a signal as little as one', async () => {
+it('many texts add no more listeners to a signal than one', async () => {
   const warnings: string[] = [];
   const warned = (warning: Error): void => void warnings.push(warning.name);
   process.on('warning', warned);

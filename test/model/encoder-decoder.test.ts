@@ -1,4 +1,7 @@
-/** T5: an encoder reads the prompt, a decoder writes: the same bits however it is computed, and what prompts, states, drafts and contexts mean there. */
+/**
+ * T5: an encoder reads the prompt, a decoder writes. The same bits however it is computed, and the
+ * meaning of prompts, states, drafts and contexts for such models.
+ */
 import { loadModel, type LoadOptions, type Model } from 'quantlet';
 import { afterAll, describe, expect, it } from 'vitest';
 import { mustPredict } from '../../src/cli/windows.ts';
@@ -24,7 +27,7 @@ const greedy = { maxTokens: 12, temperature: 0, ignoreEos: true } as const;
 const idsOf = async (model: Model, ids: readonly number[]): Promise<readonly number[]> => (await model.generate(ids, greedy).result()).ids;
 
 describe('the same bits', () => {
-  it.each(BUILDS)('%s: whole, in pieces, beside another sequence, by 1 to 3 threads', async (build) => {
+  it.each(BUILDS)('%s: whole, in pieces, with another sequence, with 1 to 3 threads', async (build) => {
     const want = await withModel({ build, threads: 1 }, (model) => logitsOf(model, prompt));
     for (const threads of build.endsWith('-threads') ? [2, 3] : [1]) {
       const got = await withModel({ build, threads, parallel: 2 }, async (model) => {
@@ -35,7 +38,7 @@ describe('the same bits', () => {
     }
   });
 
-  it('in several memories, and with weights that come and go', async () => {
+  it('in several memories, and with streamed weights', async () => {
     const want = await withModel({}, (model) => logitsOf(model, prompt));
     for (const options of [{ links: 1000 }, { links: 2 }, { weightsMemory: 1 << 15 }])
       await withModel(options, async (model) => {
@@ -56,7 +59,7 @@ describe('generating', () => {
   const loaded = async (): Promise<Model> => (model ??= await load({ parallel: 2, speculation: { type: 'ngram-simple' } }));
   afterAll(() => model?.dispose());
 
-  it('a prompt that the encoder has read is not read again, and another sequence beside it changes nothing', async () => {
+  it('a prompt is not encoded twice, and another sequence changes nothing', async () => {
     const model = await loaded();
     const first = await model.generate(prompt, greedy).result();
     expect(first.promptIds).toEqual(prompt);
@@ -68,7 +71,7 @@ describe('generating', () => {
     expect((await model.generate(prompt, { ...greedy, speculation: false }).result()).ids).toEqual(first.ids);
   });
 
-  it('a saved state has what the encoder has read', async () => {
+  it("a saved state includes the encoder's output", async () => {
     const model = await loaded();
     const want = await idsOf(model, prompt);
     for (const state of [await model.saveState(), await model.saveState({ prompt })])
@@ -83,7 +86,7 @@ describe('generating', () => {
     expect((await failure(model.saveState({ prompt: [0, 5] }))).code).toBe('ERR_STATE');
   });
 
-  it('an aborted reading leaves nothing behind', async () => {
+  it('an aborted encoding leaves no trace', async () => {
     const model = await loaded();
     const want = await idsOf(model, prompt);
     await idsOf(model, other);

@@ -1,4 +1,7 @@
-/** Wishes of a file about its own use: defaults of the sampler, tokens never to be generated, a template for tools. */
+/**
+ * Instructions in a file about its own use: defaults of the sampler, tokens never to be generated,
+ * a template for tools.
+ */
 import {
   loadModel,
   type ChatMessage,
@@ -34,7 +37,7 @@ const story = (model: Model, options: GenerateOptions = {}): Promise<readonly nu
 describe('general.sampling.*', () => {
   const greedy = { 'general.sampling.temp': f32(0) };
 
-  it('is the default of generate and chat; options win', async () => {
+  it('is the default of generate and chat; options take precedence', async () => {
     const [first, again, other] = await using(greedy, async (model) => [
       await story(model),
       await story(model),
@@ -50,7 +53,7 @@ describe('general.sampling.*', () => {
     expect(said[0].content).toBe(said[1].content);
   });
 
-  it('is what /props shows and requests get, below flags of the server', async () => {
+  it('is shown by /props and is the default of requests, unless the server has flags', async () => {
     await using({ 'general.sampling.temp': f32(0), 'general.sampling.top_k': 7 }, async (model) => {
       const handler = createHandler(model, { defaults: { topK: 9 } });
       const ask = async (path: string, body?: object): Promise<Record<string, never>> =>
@@ -76,7 +79,7 @@ describe('general.sampling.*', () => {
     expect(await run('-s', 3)).toBe(await run('-s', 4));
   });
 
-  it('that means nothing is refused before weights are read', async () => {
+  it('an invalid value is refused before weights are read', async () => {
     const { code, message } = await failure(using({ 'general.sampling.mirostat': 9 }, story));
     expect([code, message]).toEqual(['ERR_GGUF_INVALID', expect.stringMatching(/general.sampling.mirostat/)]);
   });
@@ -114,7 +117,7 @@ describe('tokenizer.ggml.suppress_tokens', () => {
       );
   });
 
-  it('that are not in the vocabulary are left out, and said', async () => {
+  it('that are not in the vocabulary are ignored with a warning', async () => {
     await using(without([-1, 99999]), async (model) => {
       expect(model.warnings).toEqual([expect.stringMatching(/suppress_tokens names 2 ids outside of the \d+ tokens/)]);
     });
@@ -138,14 +141,14 @@ describe('tokenizer.chat_template.tool_use', () => {
     });
   });
 
-  it('is left out, with a warning, where it is no template', async () => {
+  it('is ignored with a warning if it is not a template', async () => {
     await using({ ...both, 'tokenizer.chat_template.tool_use': '{% if %}' }, async (model) => {
       expect([begun(model), begun(model, tools)]).toEqual(['plain|', 'plain|']);
       expect(model.chatTemplate.warnings).toEqual([expect.stringMatching(/tool_use\) is left out.*does not parse/)]);
     });
   });
 
-  it('writes all of them where it is the only one; gives way to a template of the caller', async () => {
+  it('renders all conversations if it is the only one; a template of the caller takes precedence', async () => {
     await using({ ...both, 'tokenizer.chat_template': undefined }, async (model) => {
       expect([begun(model), begun(model, tools)]).toEqual(['tools|', 'tools|']);
     });
@@ -154,7 +157,7 @@ describe('tokenizer.chat_template.tool_use', () => {
   });
 });
 
-/** The text of the golden llama with this patch, and what is said of its file. */
+/** Ids that the patched golden llama generates, and the warnings about its file. */
 async function llamaText(patch: Patch): Promise<{ ids: readonly number[]; warnings: readonly string[] }> {
   await using model = await loadModel(await patchedLlama(patch), { threads: 1, warmUp: false });
   const { ids } = await model.generate([1, 5, 9], { maxTokens: 6, temperature: 0 }).result();
@@ -196,7 +199,7 @@ describe('the loader reads as llama.cpp does', () => {
     expect([found.code, found.message]).toEqual([code, expect.stringMatching(says)]);
   });
 
-  it('tensors that nothing needs are left out with a note, shown by inspect too', async () => {
+  it('unused tensors are skipped with a note, which inspect shows too', async () => {
     const tensors = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`odd.${i}.weight`, { type: TYPE.f32, ne: [32] }]));
     const { ids, warnings } = await llamaText({ tensors });
     expect(ids).toEqual(plain.ids);
@@ -209,7 +212,7 @@ describe('the loader reads as llama.cpp does', () => {
   });
 });
 
-describe('files that are no language models are told what they are', () => {
+describe('errors name what a file is if it is not a language model', () => {
   const without: Patch['metadata'] = { 'tokenizer.ggml.model': undefined, 'tokenizer.ggml.tokens': undefined };
   const vision = { 'v.patch_embd.weight': { type: TYPE.f32, ne: [32] } };
   it.each<[string, Patch, QuantletErrorCode, RegExp]>([
@@ -267,7 +270,7 @@ describe('files that are no language models are told what they are', () => {
     expect([found.code, found.message]).toEqual(['ERR_MISSING_TENSOR', expect.stringMatching(/no tensors: it is a vocabulary/)]);
   });
 
-  it('in the terminal, by every command that wants a tokenizer', async () => {
+  it('in the terminal, for every command that needs a tokenizer', async () => {
     const path = writeTo(folder, 'mmproj.gguf', await patchedLlama({ metadata: { ...without, 'general.type': 'mmproj' } }));
     for (const args of [
       ['run', '-m', path, '-p', 'x'],

@@ -1,4 +1,7 @@
-/** Generation with the model that ships under grammars, schemas, log probabilities, stop texts and shared prefixes. */
+/**
+ * Generation with the shipped model under grammars, schemas, log probabilities, stop texts and
+ * shared prefixes.
+ */
 import { loadModel, type GenerateOptions, type Model } from 'quantlet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { logprobs } from '../../src/sample/logprobs.ts';
@@ -14,7 +17,7 @@ const prompt = 'Once upon a time';
 const generate = (options: GenerateOptions, text = prompt) => model.generate(text, { ...greedy, ...options }).result();
 
 describe('grammar', () => {
-  it('the text follows it, greedy and drawn, and ends where it ends', async () => {
+  it('the text follows it, greedy and sampled, and ends where it ends', async () => {
     const grammar = 'root ::= " the " ("cat" | "dog" | "été") [a-z ]{3,20} "."';
     for (const options of [{}, { temperature: 1.2, seed: 4, topK: 0 }, { temperature: 2, seed: 5, mirostat: 2 }]) {
       const { text, finishReason } = await generate({ ...options, grammar, maxTokens: 60 });
@@ -32,7 +35,7 @@ describe('grammar', () => {
     expect(again[2].text).toMatch(/^(ab|ba|[0-9]){8}$/);
   });
 
-  it('a text that maxTokens cuts is a beginning of one that fits', async () => {
+  it('a text cut by maxTokens is a prefix of a valid one', async () => {
     const { text, finishReason } = await generate({ responseFormat: { type: 'json_object' }, maxTokens: 5 });
     expect(finishReason).toBe('length');
     expect(text.startsWith('{')).toBe(true);
@@ -74,7 +77,7 @@ const schema = {
   additionalProperties: false,
 };
 
-it('json_schema: every answer parses and fits', async () => {
+it('json_schema: every answer parses and satisfies the schema', async () => {
   for (const options of [{}, { temperature: 0.8, seed: 1 }, { temperature: 1.5, seed: 2, topK: 0, topP: 1, minP: 0 }]) {
     const { text } = await generate({ ...options, responseFormat: { type: 'json_schema', schema }, maxTokens: 150 });
     expect(validate(schema, JSON.parse(text)), text).toBe(undefined);
@@ -95,7 +98,7 @@ describe('logprobs', () => {
     ).toBe(true);
   });
 
-  it("without the option there are none; 0 gives the chosen one alone; with a grammar they are the model's own", async () => {
+  it("none without the option; only the chosen one for 0; the model's own with a grammar", async () => {
     for await (const part of model.generate(prompt, { ...greedy, maxTokens: 2 })) expect('logprobs' in part).toBe(false);
     for await (const part of model.generate(prompt, { ...greedy, maxTokens: 2, logprobs: 0 }))
       if (part.id >= 0) expect(part.logprobs).toMatchObject({ id: part.id, top: [] });
@@ -133,12 +136,12 @@ it('special shows control tokens, but not the one that ends the text', async () 
   expect(ended.text).not.toContain(model.eos);
 });
 
-it('of several free slots the one that knows most of the prompt is taken; strangers take the one that was free longest', async () => {
+it('a prompt takes the free slot with the longest common prefix; a new conversation takes the least recently used', async () => {
   const stories = ['Once upon a time there was a big dog', 'Lily and Tom like to play in the park', 'The little bird wanted to fly away'];
   const computed = async (text: string): Promise<number> => (await generate({ maxTokens: 2 }, text)).timings.promptTokens;
   await Promise.all(stories.map(computed));
   for (const story of [...stories, ...stories.toReversed()]) expect(await computed(`${story} today`), story).toBeLessThan(5);
-  // Three new conversations push all three out, each once.
+  // Three new conversations evict the old ones, each one.
   for (const story of ['Max had a red ball and', 'Sue found an old box under', 'Ben was sad because his'])
     expect(await computed(story)).toBeGreaterThan(3);
   for (const story of ['Max had a red ball and', 'Sue found an old box under', 'Ben was sad because his'])

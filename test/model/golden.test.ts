@@ -1,4 +1,7 @@
-/** Whole models against native llama.cpp: greedy ids and logits, on every build and with 1 to 3 threads. */
+/**
+ * Whole models compared with native llama.cpp: greedy ids and logits, on every build and with 1 to
+ * 3 threads.
+ */
 import { readFileSync } from 'node:fs';
 import { loadModel, type Model } from 'quantlet';
 import { describe, expect, it } from 'vitest';
@@ -10,7 +13,7 @@ const floats = (path: string | URL): Float32Array => {
   return new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
 };
 
-/** The largest difference of row after row from `want`, as a part of `largest`, and where it is. */
+/** Largest difference of any row from `want`, as a fraction of `largest`, and its position. */
 function worst(rows: readonly Float32Array[], want: Float32Array, largest: number): { part: number; where: string } {
   let found = { part: 0, where: '' };
   rows.forEach((row, r) =>
@@ -48,7 +51,10 @@ describe('the committed llama models', () => {
   const folder = new URL('test/golden/arch/', root);
   const { cases } = json<{ cases: Case[] }>(new URL('golden.json', folder));
   const values = floats(new URL('golden.f32', folder));
-  /** What native's own F16 cache does to the F32 model (golden.json: noiseF16 0.0123 of 11.18) is within TOLERANCE. */
+  /**
+   * TOLERANCE is larger than the effect of native's own F16 cache on the F32 model (golden.json:
+   * noiseF16 0.0123 of 11.18).
+   */
   const tolerances: Record<string, number> = { 'llama.gguf': TOLERANCE.f32, 'llama-q4_0.gguf': TOLERANCE.quantised };
 
   for (const [name, tolerance] of Object.entries(tolerances)) {
@@ -62,7 +68,8 @@ describe('the committed llama models', () => {
           c.largest,
         );
         expect(part, where).toBeLessThanOrEqual(tolerance);
-        // A difference counts where the margin is at least twice the tolerance (test/golden/arch/README.md).
+        // A difference is a fault only if the margin is at least twice the tolerance
+        // (test/golden/arch/README.md).
         const greedy: Greedy = { prompt_ids: c.ids, ids: c.greedy, margins: c.margins, noise: tolerance * c.largest };
         expect(greedyFault(await greedyIds(model, greedy), greedy)).toBe('');
       }),

@@ -1,4 +1,7 @@
-/** A token's logits are the same bits for any number of threads, any cut of the prompt into batches, and beside any other sequence. */
+/**
+ * A token's logits have the same bits for any number of threads, any division of the prompt into
+ * batches, and with any other sequences.
+ */
 import { loadModel, type Build, type LoadOptions, type Model } from 'quantlet';
 import { TYPE } from '../../src/type-traits.ts';
 import { isThreaded } from '../../src/wasm/load.ts';
@@ -6,10 +9,13 @@ import { describe, expect, it } from 'vitest';
 import { BUILDS, bitDifference, logitsOf, patchedLlama, randomIds, type Patch } from '../support.ts';
 
 const VOCAB = 272;
-/** Longer than two attention parts (256 cells) and than one step (512 tokens), and odd. */
+/** An odd number of tokens: longer than two KV splits (256 cells) and than a step (512 tokens). */
 const LONG = 611;
 
-/** The same weights as f32, and random q8_0 blocks of moderate scale: integer products and the quantising of activations take part. */
+/**
+ * The weights as f32, and random q8_0 blocks of moderate scale, to test integer products and
+ * quantised activations.
+ */
 const variants: Record<string, Patch> = {
   f32: { metadata: { 'llama.context_length': 1024 } },
   q8_0: {
@@ -70,7 +76,7 @@ for (const [name, patch] of Object.entries(variants)) {
       for (const threads of [2, 3, 5]) expect(bitDifference(await run(threads), want), `seed ${seed}, ${threads} threads`).toBe('');
     });
 
-    it.each(['relaxed', 'relaxed-threads'] as const)('%s: small steps (batchSize 32) give what large ones give', async (build) => {
+    it.each(['relaxed', 'relaxed-threads'] as const)('%s: small steps (batchSize 32) give the bits of large ones', async (build) => {
       const want = await withModel(patch, { build, threads: 2 }, (model) => logitsOf(model, ids, [LONG], LONG - 50));
       expect(
         bitDifference(
@@ -107,28 +113,28 @@ for (const [name, patch] of Object.entries(variants)) {
         expect(together.map((r) => r.ids)).toEqual(alone);
       }));
 
-    it.each(['simd', 'relaxed-threads'] as const)(
-      '%s: a unified maximum that scores are near, and one they are far from',
-      async (build) => {
-        const run = (options: LoadOptions, sizes = [512, 98, 1]): Promise<Float32Array[]> =>
-          withModel(patch, { build, threads: 2, ...options }, (model) => logitsOf(model, ids, sizes, LONG - 50));
-        const want = await run({});
-        const near = await run({ unifiedMax: 1 });
-        expect(bitDifference(await run({ unifiedMax: 5000 }), want), 'every part is computed the safe way').toBe('');
-        expect(bitDifference(near, want), 'another scale').not.toBe('');
-        expect(bitDifference(await run({ unifiedMax: 1 }, [300, 1, 310]), near), `seed ${seed}`).toBe('');
-        await expect(run({ unifiedMax: NaN })).rejects.toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
-      },
-    );
+    it.each(['simd', 'relaxed-threads'] as const)('%s: a unified maximum close to the scores, and one far from them', async (build) => {
+      const run = (options: LoadOptions, sizes = [512, 98, 1]): Promise<Float32Array[]> =>
+        withModel(patch, { build, threads: 2, ...options }, (model) => logitsOf(model, ids, sizes, LONG - 50));
+      const want = await run({});
+      const near = await run({ unifiedMax: 1 });
+      expect(bitDifference(await run({ unifiedMax: 5000 }), want), 'every part is computed the safe way').toBe('');
+      expect(bitDifference(near, want), 'another scale').not.toBe('');
+      expect(bitDifference(await run({ unifiedMax: 1 }, [300, 1, 310]), near), `seed ${seed}`).toBe('');
+      await expect(run({ unifiedMax: NaN })).rejects.toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+    });
   });
 }
 
-it.each(BUILDS)('activations of 4 bits on %s: the same bits for any batch and threads, and other ones than those of 8', async (build) => {
-  const ids = randomIds(70, VOCAB, 9);
-  const run = (options: LoadOptions, sizes: number[]): Promise<Float32Array[]> =>
-    withModel(variants.q8_0, { build, threads: 1, ...options }, (model) => logitsOf(model, ids, sizes, 60));
-  const want = await run({ actBits: 4 }, [70]);
-  expect(want.every((row) => row.every(Number.isFinite))).toBe(true);
-  expect(bitDifference(await run({ actBits: 4, threads: isThreaded(build) ? 3 : 1 }, [1, 2, 3, 5, 7]), want)).toBe('');
-  expect(bitDifference(await run({ actBits: 8 }, [70]), want)).not.toBe('');
-});
+it.each(BUILDS)(
+  'activations of 4 bits on %s: the same bits for any batch and threads, but not those of 8-bit activations',
+  async (build) => {
+    const ids = randomIds(70, VOCAB, 9);
+    const run = (options: LoadOptions, sizes: number[]): Promise<Float32Array[]> =>
+      withModel(variants.q8_0, { build, threads: 1, ...options }, (model) => logitsOf(model, ids, sizes, 60));
+    const want = await run({ actBits: 4 }, [70]);
+    expect(want.every((row) => row.every(Number.isFinite))).toBe(true);
+    expect(bitDifference(await run({ actBits: 4, threads: isThreaded(build) ? 3 : 1 }, [1, 2, 3, 5, 7]), want)).toBe('');
+    expect(bitDifference(await run({ actBits: 8 }, [70]), want)).not.toBe('');
+  },
+);

@@ -1,4 +1,4 @@
-/** A model of every type of IQ1 to IQ3, and of TQ1_0. */
+/** A model with every type of IQ1 to IQ3, and TQ1_0. */
 import { readFileSync } from 'node:fs';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { toBytes } from '../../src/io/source.ts';
@@ -14,7 +14,10 @@ const golden = [...(await readGGUF(toBytes(readFileSync(moe)))).tensors.values()
 );
 const WIDER: { readonly [n: number]: number } = { 32: 256, 16: 128, 24: 256 };
 
-/** The golden mixture with rows of 256 and both layers twice: its matrices are random blocks, of each type some, the experts and the table that is its output matrix, too. */
+/**
+ * The golden mixture with rows of 256 and both layers twice. Its matrices are random blocks, some
+ * of each type. This includes the experts and the table that is also the output matrix.
+ */
 export const iqTensors: NonNullable<Patch['tensors']> = Object.fromEntries(
   golden.map(({ name, ne, nDims }, i) => {
     const wide = ne.slice(0, nDims).map((n) => WIDER[n] ?? n);

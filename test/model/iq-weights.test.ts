@@ -1,4 +1,7 @@
-/** Weights of IQ1 to IQ3 and TQ1_0 in both of their forms: the same bits however they are read, and which one is taken. */
+/**
+ * Weights of IQ1 to IQ3 and TQ1_0 in their compact and their fast form: the same bits however they
+ * are read, and the choice of the form.
+ */
 import { loadModel, type LoadOptions } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { canRun, type Verdict } from '../../src/engine/can-run.ts';
@@ -27,7 +30,7 @@ async function logits(
   }
 }
 
-it.each(BUILDS)('the same bits on %s: read by threads, by the host, and for every step', async (build) => {
+it.each(BUILDS)('the same bits on %s: read by threads, by the host, and in every step', async (build) => {
   const compact = await logits(file, { build, iqWeights: 'compact' });
   expect(compact.rows.every((row) => row.every(Number.isFinite))).toBe(true);
   expect(compact.form).toBe('compact');
@@ -70,14 +73,14 @@ it('the same bits with an adapter', async () => {
   expect(bitDifference(fast.rows, without.rows), 'the adapter matters').not.toBe('');
 });
 
-describe('which form is taken', () => {
+describe('choice of the form', () => {
   const memory = (free: number, options: LoadOptions = {}): number => {
     const verdict = canRun(gguf, { isa: 'simd', threads: 1, free }, { contextLength: 256, batchSize: 32, ...options });
     return (verdict as Verdict & { runs: true }).memory_bytes;
   };
   const [compact, fast] = (['compact', 'fast'] as const).map((iqWeights) => memory(Infinity, { iqWeights }));
 
-  it('the larger one where half of the free memory does', () => {
+  it('the larger one if half of the free memory is enough', () => {
     expect(compact).toBeLessThan(fast);
     expect(memory(2 * fast)).toBe(fast);
     expect(canRun(gguf, { isa: 'simd', threads: 1, free: 1e9 })).toMatchObject({ runs: true, iq_weights: 'fast' });
@@ -85,12 +88,12 @@ describe('which form is taken', () => {
     expect(memory(2 * fast, { iqWeights: 'compact' })).toBe(compact);
   });
 
-  it('the one of the file where nothing says what is free, and where weights have a limit', () => {
+  it("the file's one if free memory is unknown, or if weights have a limit", () => {
     expect(memory(Infinity)).toBe(compact);
     expect(memory(1e9, { weightsMemory: 1e8 })).toBe(compact);
   });
 
-  it('the larger one is refused where it does not fit and was asked for', () => {
+  it('the larger one, if requested, is refused if it does not fit', () => {
     expect(
       canRun(gguf, { isa: 'simd', threads: 1, free: compact + 1 }, { contextLength: 256, batchSize: 32, iqWeights: 'fast' }),
     ).toMatchObject({
@@ -101,7 +104,7 @@ describe('which form is taken', () => {
   });
 });
 
-it.each([file, 'bytes'])('%s: a scale that is not finite is told by the type that the file has', async (source) => {
+it.each([file, 'bytes'])("%s: a scale that is not finite is reported with the file's type", async (source) => {
   const name = 'blk.1.attn_q.weight';
   const { type, ne, data } = iqTensors[name]!;
   const bad = Uint8Array.from(data!);

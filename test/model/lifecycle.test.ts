@@ -1,10 +1,13 @@
-/** The life of a model and its generations: processes that end by themselves, leaving early, disposing, aborting, taking turns. */
+/**
+ * The life of a model and its generations: processes that end by themselves, leaving early,
+ * disposing, aborting, waiting for a slot.
+ */
 import { inspect } from 'node:util';
 import { loadModel, type LoadOptions, type Model } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { failure, llamaModel, patchedLlama, randomIds, runScript } from '../support.ts';
 
-/** With threads and without: what is asked here is nothing of the kernels. */
+/** With threads and without: these tests do not depend on the kernels. */
 const KINDS = ['simd', 'simd-threads'] as const;
 const greedy = { temperature: 0, ignoreEos: true } as const;
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -60,7 +63,7 @@ describe.each(KINDS)('a process of its own, %s', (build) => {
     expect(ms, 'threads that have nothing to do go home after a quarter of a second').toBeLessThan(5000);
   });
 
-  it('a failed load holds nothing', async () => {
+  it('a failed load keeps nothing', async () => {
     const { code, stderr } = await runScript(
       `await loadModel(new Uint8Array(100), { build: '${build}' }).catch((e) => console.log(e.code));`,
       { timeout: 15_000 },
@@ -85,7 +88,7 @@ describe.each(KINDS)('%s', (build) => {
     await model[Symbol.asyncDispose]();
   });
 
-  it('dispose between two parts: the loop hears of it', async () => {
+  it('dispose between two parts: the loop gets an error', async () => {
     const model = await loadModel(llamaModel, { build, threads: 2, warmUp: false });
     const { code } = await failure(async () => {
       for await (const _ of model.generate('the cat', { ...greedy, maxTokens: 300 })) await model.dispose();
@@ -114,13 +117,13 @@ describe.each(KINDS)('%s', (build) => {
         if (when === 'generation') await pause(25);
         controller.abort(reason);
         const { error, code } = await ended;
-        // A tiny model may have ended before 25 ms were over; then nothing was rejected.
+        // A tiny model may have finished before 25 ms were over; then nothing was rejected.
         if (!(when === 'generation' && code === 'none')) expect(error, when).toBe(reason);
         expect((await model.generate('the cat', { ...greedy, maxTokens: 30 }).result()).ids, `after an abort ${when}`).toEqual(want);
       }
     }));
 
-  it('abort of one that waits for its turn leaves the other alone', () =>
+  it('aborting a waiting generation leaves the running one alone', () =>
     withModel({ build }, async (model) => {
       const want = (await model.generate('the cat', { ...greedy, maxTokens: 60 }).result()).ids;
       const controller = new AbortController();
@@ -147,7 +150,7 @@ describe.each(KINDS)('%s', (build) => {
     }
   });
 
-  it('one of several sequences aborted: the others go on undisturbed', () =>
+  it('one of several sequences aborted: the others are not affected', () =>
     withModel({ build, parallel: 3 }, async (model) => {
       const want = (await model.generate('the cat', { ...greedy, maxTokens: 60 }).result()).ids;
       const controller = new AbortController();
@@ -162,18 +165,19 @@ describe.each(KINDS)('%s', (build) => {
       for (const other of others) expect((await other).ids).toEqual(want);
     }));
 
-  it('a slow consumer: threads go home in the pause and come back', () =>
+  it('a slow consumer: threads end during the pause and start again', () =>
     withModel({ build }, async (model) => {
       const want = (await model.generate('the cat', { ...greedy, maxTokens: 6 }).result()).ids;
       const got: number[] = [];
       for await (const { id } of model.generate('the cat', { ...greedy, maxTokens: 6 })) {
         if (id >= 0) got.push(id);
-        if (got.length % 2 === 0) await pause(330); // longer than the 250 ms after which threads go home
+        // longer than the 250 ms after which idle threads end
+        if (got.length % 2 === 0) await pause(330);
       }
       expect(got).toEqual(want);
     }));
 
-  it('leaving a loop early frees the place for the next, and result() says so', () =>
+  it('leaving a loop early frees the slot for the next, and result() says so', () =>
     withModel({ build }, async (model) => {
       const generation = model.generate('the cat', { ...greedy, maxTokens: 30 });
       let n = 0;
@@ -182,7 +186,7 @@ describe.each(KINDS)('%s', (build) => {
       expect((await model.generate('the cat', { ...greedy, maxTokens: 30 }).result()).ids).toHaveLength(30);
     }));
 
-  it('a generation that is left before it began says so, too', () =>
+  it('so does a generation that is left before it began', () =>
     withModel({ build }, async (model) => {
       const generation = model.generate('the cat', greedy);
       const parts = generation[Symbol.asyncIterator]();
@@ -190,7 +194,7 @@ describe.each(KINDS)('%s', (build) => {
       expect((await failure(generation.result())).code).toBe('AbortError');
     }));
 
-  it('a generation is iterated once; result() and the loop may go together', () =>
+  it('a generation is iterated once; result() and the loop can be used together', () =>
     withModel({ build }, async (model) => {
       const generation = model.generate('the cat', { ...greedy, maxTokens: 10 });
       const result = generation.result();

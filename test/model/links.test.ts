@@ -1,14 +1,20 @@
-/** A model whose layers lie in several memories gives the same bits as in one, and its states fit however it is cut. */
+/**
+ * A model whose layers lie in several memories (memory links) gives the same bits as in one, and
+ * its states can be loaded with any number of links.
+ */
 import { readFileSync } from 'node:fs';
 import { loadModel, type LoadOptions, type Model } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { at, bitDifference, BUILDS, logitsOf, randomIds, shippedModel } from '../support.ts';
 
-/** Of the shipped model. */
+/** Layers of the shipped model. */
 const LAYERS = 4;
 const golden = (name: string): string => at(`test/golden/arch/${name}.gguf`);
 
-/** Logits of every position of 40 tokens, in batches of several sizes; the last row for models that are asked for one vector. */
+/**
+ * Logits of all positions of 40 tokens, in batches of several sizes. Models that give one vector
+ * return only the last row.
+ */
 async function logits(source: string | Uint8Array, options: LoadOptions): Promise<{ rows: Float32Array[]; passes: number }> {
   const model = await loadModel(source, { warmUp: false, contextLength: 256, maxOutputs: 64, ...options });
   try {
@@ -24,7 +30,7 @@ describe('the same bits in any number of links', () => {
   it.each(BUILDS)('%s: 1, 2, 3 and as many as there are layers', async (build) => {
     const want = await logits(shippedModel, { build, threads: 2 });
     expect(want.passes).toBe(1);
-    // A link each, and the first one again for the output: the file has one table for both.
+    // A link per layer, and the first one again for the output: the file has one table for both.
     for (const links of [2, 3, 1000]) {
       const got = await logits(shippedModel, { build, threads: 3, links });
       expect(bitDifference(got.rows, want.rows), `${links} links`).toBe('');
@@ -61,7 +67,7 @@ describe('saved sequences', () => {
   const greedy = { temperature: 0, maxTokens: 12, ignoreEos: true } as const;
   const next = async (model: Model): Promise<string> => (await model.generate(prompt, greedy).result()).ids.join();
 
-  it('fit the same model in any number of links', async () => {
+  it('can be loaded by the same model with any number of links', async () => {
     const states: Uint8Array[] = [];
     const models = await Promise.all([1, 2, 4].map((links) => loadModel(shippedModel, { build: 'simd', links, warmUp: false })));
     try {

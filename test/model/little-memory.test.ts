@@ -1,4 +1,4 @@
-/** Little memory or disk: a coded error, and nothing left behind. */
+/** Too little memory or disk space gives a coded error and leaves no files. */
 import { readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

@@ -1,4 +1,7 @@
-/** LoRA adapters beyond native's answers (test/arch): against merged weights, in any cut and on any number of threads, and those that do not fit. */
+/**
+ * Tests of LoRA adapters that need no native answers (those are in test/arch): compared with merged
+ * weights, for any batches and number of threads, and adapters that do not fit.
+ */
 import { readFileSync } from 'node:fs';
 import { loadModel, type LoadOptions, type Model } from 'quantlet';
 import { describe, expect, it } from 'vitest';
@@ -11,7 +14,7 @@ import { at, bitDifference, failure, llamaModel, logitsOf, patchedLlama, randomI
 const folder = temporaryFolder();
 const golden = (name: string): string => llamaModel.replace('llama.gguf', name);
 const IDS = randomIds(90, 272, 5);
-/** Of the largest logit: the same sums of f32 in another order. */
+/** Tolerance relative to the largest logit: the same f32 sums in another order. */
 const REORDERED = 1e-5;
 
 async function withModel<T>(source: string | Uint8Array, options: LoadOptions, use: (model: Model) => Promise<T>): Promise<T> {
@@ -33,7 +36,7 @@ const METADATA: Record<string, WriteValue> = {
   'general.architecture': text('llama'),
   'adapter.type': text('lora'),
 };
-/** Random pairs of the golden llama: [name, inputs, rank, outputs]. */
+/** A random pair of matrices for a weight of the golden llama. */
 const pair = (name: string, nIn: number, rank: number, nOut: number): Written[] => [
   { name: `${name}.lora_a`, type: TYPE.f32, ne: [nIn, rank], data: f32(numbers(nIn * rank, 3)) },
   { name: `${name}.lora_b`, type: TYPE.f32, ne: [rank, nOut], data: f32(numbers(rank * nOut, 4)) },
@@ -73,7 +76,7 @@ describe('an adapter', () => {
     expect(apart(plain), 'the adapter matters').toBeGreaterThan(1000 * REORDERED);
   });
 
-  it('several add up: half of it twice is the whole', async () => {
+  it('several add up: half an adapter twice is the whole', async () => {
     const source = golden('llama-lora.gguf');
     const [whole, twice] = [
       await withModel(llamaModel, { lora: [{ source }] }, logits),
@@ -94,7 +97,7 @@ describe('an adapter', () => {
     );
   });
 
-  it.each(['llama', 'llama-q4_0'])('%s: the same bits for every cut of the text and number of threads', async (name) => {
+  it.each(['llama', 'llama-q4_0'])('%s: the same bits for any batches and number of threads', async (name) => {
     const options: LoadOptions = { lora: [{ source: golden(`${name}-lora.gguf`), scale: 0.75 }], build: 'relaxed-threads' };
     const want = await withModel(golden(`${name}.gguf`), { ...options, threads: 1 }, logits);
     for (const threads of [2, 3]) {

@@ -1,4 +1,7 @@
-/** Options that there are not, and options of the wrong kind: refused by name, with the one that may be meant, before anything is read. */
+/**
+ * Unknown options and options of the wrong kind are refused by name, with a suggestion, before
+ * anything is read.
+ */
 import { loadModel, type GenerateOptions, type Model } from 'quantlet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { warmUp } from '../../src/engine/warm-up.ts';
@@ -46,7 +49,7 @@ describe('loadModel', () => {
   });
 });
 
-it('a warm-up: always, where steps may be so short that fewer threads are faster, or never', async () => {
+it('warm-up: always, only if steps are so short that fewer threads are faster, or never', async () => {
   const model = await loadModel(llamaModel, { build: 'simd-threads', threads: 2, warmUp: 'short', contextLength: 64 });
   try {
     expect(model.stats.warmupMs).toBeGreaterThan(0);
@@ -144,13 +147,13 @@ describe('the methods of a model', () => {
   const ids = (n: number): number[] => Array.from({ length: n }, (_, i) => 3 + i);
   const greedy = { temperature: 0, ignoreEos: true } as const;
 
-  it('shift: the text goes on, and every token is what the shortened sequence gives by itself', async () => {
+  it('shift: the text continues, and every token is what the shortened sequence gives', async () => {
     const prompt = ids(50);
     const { ids: text, finishReason } = await model
       .generate(prompt, { ...greedy, maxTokens: 100, onContextFull: 'shift', keep: 8 })
       .result();
     expect([text.length, finishReason]).toEqual([100, 'length']);
-    // The same by hand: where 65 tokens are there, those behind the first 8 lose their older half.
+    // The same by hand: at 65 tokens, the older half of the tokens after the first 8 is dropped.
     const sequence = [...prompt];
     const expected: number[] = [];
     while (expected.length < 100) {
@@ -188,7 +191,7 @@ describe('the methods of a model', () => {
     expect([full.ids.length, full.finishReason]).toEqual([17, 'length']);
   });
 
-  it('leaving a text that was shifted leaves a slot that is right', async () => {
+  it('leaving a shifted text leaves a valid slot', async () => {
     const prompt = ids(50);
     for await (const part of model.generate(prompt, { ...greedy, maxTokens: 100, onContextFull: 'shift' })) if (part.id < 0) break;
     let n = 0;

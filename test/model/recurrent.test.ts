@@ -1,4 +1,7 @@
-/** Models with recurrent states: the same bits for any batch, neighbours and threads, and for whatever was taken back, broken off or restored before. */
+/**
+ * Models with recurrent states: the same bits for any batch, other sequences and threads, and after
+ * any rollback, abort or restored state.
+ */
 import { loadModel, type LoadOptions, type Model } from 'quantlet';
 import { afterAll, describe, expect, it } from 'vitest';
 import { goldenModel } from '../arch/golden-models.ts';
@@ -7,7 +10,10 @@ import { bitDifference, failure, logitsOf, randomIds, RUNS } from '../support.ts
 const LONG = 517;
 const prompt = randomIds(LONG, 272, 3);
 const greedy = { temperature: 0, ignoreEos: true } as const;
-/** One of each kind of state: a convolution's, Mamba's two, the delta rule's; and one with experts. */
+/**
+ * One model of each kind of state: a convolution's, Mamba's two, the delta rule's; and one with
+ * experts.
+ */
 const MODELS = ['lfm2', 'mamba', 'mamba2', 'qwen35', 'qwen3next-q4_0', 'granitehybrid-moe-q4_0'];
 
 async function withModel<T>(name: string, options: LoadOptions, use: (model: Model) => Promise<T>): Promise<T> {
@@ -58,14 +64,14 @@ const fresh = (name: string, ids: readonly number[], maxTokens = 12): Promise<re
   withModel(name, {}, (model) => idsOf(model, ids, maxTokens));
 
 describe.each(['mamba2', 'qwen35', 'lfm2'])('%s', (name) => {
-  it('sequences side by side are what they are alone', async () => {
+  it('simultaneous sequences have the bits that they have alone', async () => {
     const model = await kept(name, { parallel: 3, batchSize: 64 });
     const prompts = [130, 40, 77].map((n, i) => randomIds(n, 272, 20 + i));
     const together = await Promise.all(prompts.map((p) => idsOf(model, p)));
     for (const [i, p] of prompts.entries()) expect(together[i]).toEqual(await fresh(name, p));
   });
 
-  it('a next turn costs its new tokens; one that changed the end, those and a stretch', async () => {
+  it('a next turn computes its new tokens; after a changed end also those since the last checkpoint', async () => {
     const model = await kept(name);
     const first = prompt.slice(0, 300);
     const answer = await idsOf(model, first, 20);
@@ -73,7 +79,7 @@ describe.each(['mamba2', 'qwen35', 'lfm2'])('%s', (name) => {
     const { ids, timings } = await model.generate(next, { ...greedy, maxTokens: 6 }).result();
     expect(timings.promptTokens).toBe(10); // the last token of the answer was not computed
     expect(ids).toEqual(await fresh(name, next, 6));
-    // The answer is another one.
+    // The same conversation with a changed answer.
     const changed = [...first.slice(0, -3), ...randomIds(15, 272, 9)];
     const again = await model.generate(changed, { ...greedy, maxTokens: 6 }).result();
     expect(again.timings.promptTokens).toBeLessThanOrEqual(15 + 64);
@@ -93,12 +99,12 @@ describe.each(['mamba2', 'qwen35', 'lfm2'])('%s', (name) => {
     expect(timings.draft!.accepted).toBeLessThan(timings.draft!.tokens);
   });
 
-  it('a prompt that is broken off leaves nothing that a later one could go on from', async () => {
+  it('an aborted prompt leaves no state that a later one could continue from wrongly', async () => {
     const model = await kept(name, { parallel: 2 });
     const abort = new AbortController();
     const other = [...prompt.slice(0, 30), ...randomIds(300, 272, 12)];
     let broken: ReturnType<typeof failure> | undefined;
-    // Beside a text that goes on, a prompt is computed in pieces.
+    // While another text is generated, a prompt is computed in pieces.
     let parts = 0;
     for await (const _ of model.generate(prompt.slice(0, 40), { ...greedy, maxTokens: 8 })) {
       if (parts === 1) broken = failure(async () => model.generate(other, { ...greedy, maxTokens: 4, signal: abort.signal }).result());
@@ -108,7 +114,7 @@ describe.each(['mamba2', 'qwen35', 'lfm2'])('%s', (name) => {
     expect(await idsOf(model, other.slice(0, 200))).toEqual(await fresh(name, other.slice(0, 200)));
   });
 
-  it('a saved state goes on where it was', async () => {
+  it('a saved state continues where it was', async () => {
     const first = prompt.slice(0, 130);
     const want = await fresh(name, first, 40);
     const one = await kept(name);
@@ -119,14 +125,14 @@ describe.each(['mamba2', 'qwen35', 'lfm2'])('%s', (name) => {
     const { ids: rest, timings } = await two.generate([...first, ...ids], { ...greedy, maxTokens: 25 }).result();
     expect([...ids, ...rest]).toEqual(want);
     expect(timings.promptTokens).toBe(1);
-    // Of a prompt that shares the beginning alone, what a checkpoint has.
+    // For a prompt that only shares the beginning, the state of a checkpoint.
     const part = await one.saveState({ prompt: first.slice(0, 100) });
     expect(await two.loadState(part)).toEqual(first.slice(0, 64));
     expect((await failure(async () => two.loadState(state.slice(0, -4)))).code).toBe('ERR_STATE');
   });
 });
 
-it('a state is of one architecture', async () => {
+it('a state belongs to one architecture', async () => {
   const [mamba, lfm2] = await Promise.all(['mamba2', 'lfm2'].map((name) => kept(name)));
   await idsOf(mamba, [1, 5, 9]);
   const state = await mamba.saveState();

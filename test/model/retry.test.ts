@@ -1,4 +1,7 @@
-/** A prompt whose reading was broken off: whoever asks again computes what is left of it, and gets the same text. */
+/**
+ * A prompt whose computation was aborted: the next request for it computes only the rest and gives
+ * the same text.
+ */
 import { loadModel, type LoadOptions, type Model } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { goldenModel } from '../arch/golden-models.ts';
@@ -23,7 +26,10 @@ async function withModel<T>(name: string, options: LoadOptions, use: (model: Mod
   }
 }
 
-/** Asks, and gives up right after the step with which the model has computed so many tokens of the prompt. */
+/**
+ * Asks for the prompt, and aborts right after the step with which this many of its tokens are
+ * computed.
+ */
 async function triedUntil(model: Model, tokens: number, ids: readonly number[] = prompt): Promise<void> {
   const giveUp = new AbortController();
   const reason = new Error('too slow');
@@ -46,13 +52,13 @@ async function triedUntil(model: Model, tokens: number, ids: readonly number[] =
   }
 }
 
-// A checkpoint of a recurrent model is behind every 64 tokens, and steps are of 40.
+// Recurrent models have a checkpoint every 64 tokens, and steps have 40.
 describe.each([
   ['qwen3.gguf', 160],
   ['mamba2', 128],
   ['lfm2', 128],
 ] as const)('%s', (name, kept) => {
-  it('three tries that end in the prompt add up, the fourth answers as the first would have', async () => {
+  it("three attempts aborted in the prompt add up; the fourth gives the first one's answer", async () => {
     const want = await withModel(name, {}, (model) => model.generate(prompt, greedy).result());
     expect(want.timings.promptTokens).toBe(prompt.length);
     await withModel(name, { parallel: 2 }, async (model) => {
@@ -64,7 +70,7 @@ describe.each([
   });
 });
 
-it('a try that came a few tokens far is gone on with, and no conversation is forgotten for it', () =>
+it('an attempt of a few tokens is continued, and no conversation is evicted for it', () =>
   withModel('qwen3.gguf', { parallel: 2, batchSize: 8 }, async (model) => {
     const other = randomIds(100, 272, 6);
     await model.generate(other, greedy).result();

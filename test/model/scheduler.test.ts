@@ -1,4 +1,7 @@
-/** The scheduler alone, over a step function that records what it is asked and answers with numbers made from it. */
+/**
+ * The scheduler alone, with a step function that records its input and returns numbers made from
+ * it.
+ */
 import { describe, expect, it } from 'vitest';
 import { createScheduler, type Batch } from '../../src/engine/scheduler.ts';
 import { createSlots } from '../../src/engine/slots.ts';
@@ -20,7 +23,10 @@ interface Setup {
   before?: (n: number, signal: AbortSignal | undefined) => Promise<void> | void;
 }
 
-/** Output i's logits are [id, position] of its token. Steps take a turn of the event loop, as real ones do. */
+/**
+ * The logits of output i are [id, position] of its token. Steps yield to the event loop, as real
+ * ones do.
+ */
 function setup({ nBatch = 8, nSlots = 3, maxOutputs = nSlots, before }: Setup = {}) {
   const steps: SeenStep[] = [];
   let running = false;
@@ -50,7 +56,10 @@ function setup({ nBatch = 8, nSlots = 3, maxOutputs = nSlots, before }: Setup = 
   const slots = createSlots(nSlots, 256);
   const scheduler = createScheduler({ nBatch, slots, maxOutputs, step });
 
-  /** All logits of ids in a slot that holds `start` tokens, in the order they were given. */
+  /**
+   * Computes ids in a slot that holds `start` tokens. Returns all their logits in the order of the
+   * callbacks.
+   */
   async function sequence(
     ids: readonly number[],
     { from = 0, start = 0, signal = undefined as AbortSignal | undefined } = {},
@@ -80,9 +89,9 @@ function setup({ nBatch = 8, nSlots = 3, maxOutputs = nSlots, before }: Setup = 
 }
 
 describe('steps', () => {
-  it('a prompt is cut into steps of nBatch; positions, cells and what each token sees', async () => {
+  it('a prompt is cut into steps of nBatch; positions, cells and visible cells of each token', async () => {
     const { slots, steps, sequence } = setup({ nBatch: 4, nSlots: 2 });
-    await slots.acquire(); // slot 0 is someone else's, who has nothing to compute
+    await slots.acquire(); // Slot 0 belongs to another sequence, which has nothing to compute.
     const ids = [10, 11, 12, 13, 14, 15];
     await sequence(ids, { from: 5, start: 20 });
     expect(steps.map((s) => s.ids)).toEqual([
@@ -96,7 +105,7 @@ describe('steps', () => {
     expect(steps.map((s) => s.outputs)).toEqual([[], [1]]);
   });
 
-  it('begin when the last that holds a slot has come: nobody waits for a timer', async () => {
+  it('begin as soon as every sequence with a slot has submitted: no timer', async () => {
     const { scheduler, slots, steps } = setup();
     const taken = [await slots.acquire(), await slots.acquire()];
     const both: Promise<void>[] = [];
@@ -110,7 +119,7 @@ describe('steps', () => {
     expect(steps.length, 'the timer of the first is gone').toBe(1);
   });
 
-  it('logits come for every index from outputsFrom on, in order, however few fit a step', async () => {
+  it('logits come for every index from outputsFrom on, in order, even if few fit in a step', async () => {
     for (const maxOutputs of [1, 2, 3, 7]) {
       const { sequence } = setup({ nBatch: 5, nSlots: 1, maxOutputs });
       const ids = randomIds(23, 1000, maxOutputs);
@@ -120,7 +129,7 @@ describe('steps', () => {
     }
   });
 
-  it('everybody hears of their own tokens, whatever the mix', async () => {
+  it('every sequence gets its own logits, whatever the mix', async () => {
     for (let seed = 1; seed <= 30; seed++) {
       const [nBatch, nSlots, outputs] = randomIds(3, 6, seed);
       const { slots, sequence } = setup({ nBatch: nBatch + 1, nSlots: nSlots + 1, maxOutputs: outputs + 1 });
@@ -136,7 +145,7 @@ describe('steps', () => {
     }
   });
 
-  it('whoever has heard enough is done: the slot holds the tokens up to there, the rest is not computed', async () => {
+  it('a callback that ends a sequence: the slot holds the tokens up to there, the rest is not computed', async () => {
     for (const maxOutputs of [2, 3, 20]) {
       for (let last = 0; last < 10; last++) {
         const { scheduler, slots, steps } = setup({ nBatch: 16, nSlots: 1, maxOutputs });
@@ -154,7 +163,7 @@ describe('steps', () => {
     }
   });
 
-  it('a next token with its draft comes whole, before a prompt, however many steps the prompt takes', async () => {
+  it('a next token and its draft stay in one step, before prompts, however many steps a prompt takes', async () => {
     const { scheduler, slots, steps, sequence } = setup({ nBatch: 16, nSlots: 2, maxOutputs: 16 });
     const prompt = sequence(randomIds(90, 100, 1), { from: 89 });
     const slot = await slots.acquire();
@@ -170,7 +179,7 @@ describe('steps', () => {
     expect((await prompt).indices).toEqual([89]);
   });
 
-  it('only steps of which all logits are wanted tell what steps cost', async () => {
+  it('only steps with logits for all tokens measure step costs', async () => {
     const { scheduler, slots } = setup({ nBatch: 16, nSlots: 1, maxOutputs: 16 });
     const slot = await slots.acquire();
     const unknown = scheduler.costs.of(3);
@@ -213,7 +222,7 @@ describe('steps', () => {
     expect(own.reduce((a, b) => a + b)).toBe(250);
   });
 
-  it('two prompts both go on', async () => {
+  it('two prompts both progress', async () => {
     const { steps, sequence } = setup({ nBatch: 4, nSlots: 2 });
     const ends: string[] = [];
     await Promise.all([
@@ -249,7 +258,7 @@ describe('slots', () => {
     expect(slots.active).toBe(0);
   });
 
-  it('whoever gives up waiting is passed over', async () => {
+  it('a waiting request that aborts is skipped', async () => {
     const { slots } = setup({ nSlots: 1 });
     const slot = await slots.acquire();
     const controller = new AbortController();
@@ -263,7 +272,7 @@ describe('slots', () => {
     expect(await second).toBe(slot);
   });
 
-  it('whoever chooses may wait for one that is being left, and for no other that is taken', async () => {
+  it('a request that chooses a slot may wait for one that is being released, not for one in use', async () => {
     const slots = createSlots(3, 256);
     const leaving = new AbortController();
     const held = await slots.acquire(leaving.signal);
@@ -292,8 +301,8 @@ describe('slots', () => {
   });
 });
 
-describe('what a slot holds', () => {
-  it('the tokens that were computed in it, at the positions behind those before', async () => {
+describe('tokens of a slot', () => {
+  it('are those computed in it, at consecutive positions', async () => {
     const { scheduler, slots, steps } = setup({ nBatch: 4, nSlots: 2 });
     await slots.acquire();
     const slot = await slots.acquire();
@@ -304,7 +313,7 @@ describe('what a slot holds', () => {
     expect(steps.flatMap((s) => s.cells)).toEqual([256, 257, 258, 259, 260, 261]);
   });
 
-  it('of what failed on the way, what the steps before have computed: a second try goes on there', async () => {
+  it('after a failure, those of the completed steps: a second attempt continues there', async () => {
     const lost = new Error('lost');
     const { scheduler, slots, steps } = setup({
       nBatch: 2,
@@ -322,14 +331,14 @@ describe('what a slot holds', () => {
     expect([slot.tokens, steps.at(-1)!.pos]).toEqual([prompt, [4, 5]]);
   });
 
-  it('is known while it is computed, step by step', async () => {
+  it('are known step by step while computing', async () => {
     const lengths: number[] = [];
     const { slots, sequence } = setup({ nBatch: 2, nSlots: 1, before: () => void lengths.push(slots.all[0].tokens.length) });
     await sequence([1, 2, 3, 4, 5], { from: 4 });
     expect(lengths).toEqual([0, 2, 4]);
   });
 
-  it('rolled back, it goes on where it was: the same positions and cells again', async () => {
+  it('after a rollback, continue with the same positions and cells', async () => {
     const { scheduler, slots, steps } = setup({ nSlots: 1 });
     const slot = await slots.acquire();
     await scheduler.submit(slot, [1, 2, 3, 4, 5], 4, () => {});
@@ -342,7 +351,7 @@ describe('what a slot holds', () => {
     expect(slot.tokens).toEqual([]);
   });
 
-  it('of a prompt that begins alike what they share, but never its last token', async () => {
+  it('for another prompt, the common prefix, but never its last token', async () => {
     const [slot] = createSlots(1, 256).all;
     slot.append([1, 2, 3, 4]);
     expect([slot.reusable([1, 2, 9, 4]), slot.reusable([1, 2, 3, 4]), slot.reusable([1, 2]), slot.reusable([7])]).toEqual([2, 3, 1, 0]);
@@ -351,14 +360,14 @@ describe('what a slot holds', () => {
     expect(slot.tokens).toEqual([1, 2]);
   });
 
-  it('what it held when it was given back', async () => {
+  it('are kept when it is released', async () => {
     const { slots, sequence } = setup({ nSlots: 1 });
     await sequence([1, 2, 3]);
     expect((await slots.acquire()).tokens).toEqual([1, 2, 3]);
   });
 });
 
-describe('what goes wrong stays with whom it concerns', () => {
+describe('failures only reach those concerned', () => {
   it("an abort of one among many: the others' answers are whole", async () => {
     const controller = new AbortController();
     const reason = new Error('mine');
@@ -376,7 +385,7 @@ describe('what goes wrong stays with whom it concerns', () => {
     expect(slots.active).toBe(0);
   });
 
-  it("a signal reaches the step only where the step is its owner's alone", async () => {
+  it('a signal reaches a step only if no other sequence shares it', async () => {
     const signals: (AbortSignal | undefined)[] = [];
     const { scheduler, slots, sequence } = setup({ nBatch: 64, nSlots: 2, before: (_, signal) => void signals.push(signal) });
     const { signal } = new AbortController();
@@ -404,7 +413,7 @@ describe('what goes wrong stays with whom it concerns', () => {
     expect(got).toBe(3);
   });
 
-  it('a step that fails: all who took part hear it, the next step runs', async () => {
+  it('a step that fails: all its sequences get the error, and the next step runs', async () => {
     const lost = new Error('lost');
     const { scheduler, slots } = setup({
       nSlots: 2,
@@ -420,7 +429,7 @@ describe('what goes wrong stays with whom it concerns', () => {
     expect(rows).toBe(2);
   });
 
-  it('close ends those who compute, those who wait and those who come', async () => {
+  it('close ends computing, waiting and new requests', async () => {
     const closed = new Error('closed');
     const { scheduler, slots, sequence } = setup({ nSlots: 1, nBatch: 2 });
     const computing = failure(sequence(randomIds(50, 9, 1)));

@@ -1,4 +1,4 @@
-/** The model that ships tells native llama.cpp's story on every build. */
+/** The shipped model gives native llama.cpp's greedy ids on every build. */
 import { readFileSync } from 'node:fs';
 import { loadModel } from 'quantlet';
 import { describe, expect, it } from 'vitest';

@@ -1,4 +1,6 @@
-/** What loadModel is given in place of a model: told what it takes, and how the hub's models are called. */
+/**
+ * Wrong arguments of loadModel: the error says what it accepts, and how to name models of the hub.
+ */
 import { loadModel } from 'quantlet';
 import { expect, it } from 'vitest';
 import { repoHint } from '../../src/io/open-url.ts';

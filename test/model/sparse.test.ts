@@ -1,6 +1,7 @@
 /**
- * Models of which only the neurons that fire are computed (src/arch/sparse.ts), in PowerInfer's layout: made from the golden llama, against scalar f64, and
- * with all neurons computed bit by bit.
+ * Models that compute only the neurons that fire (src/arch/sparse.ts), in PowerInfer's layout. They
+ * are made from the golden llama and compared with scalar f64, and bit by bit with all neurons
+ * computed.
  */
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -43,8 +44,8 @@ const numbersOf = (name: string): Float32Array => {
 const bytes = (x: Float32Array): Uint8Array => new Uint8Array(x.buffer);
 
 /**
- * The golden llama with rows of neurons for its last products; `down`: with the ordinary ones beside them; `rank`: with predictors; `bundle`: what a neuron
- * has of two matrices as one row.
+ * The golden llama with its last products stored as a row per neuron. `down`: with the ordinary
+ * matrices too; `rank`: with predictors; `bundle`: a neuron's rows of two matrices as one row.
  */
 function sparseLlama({ down = false, rank = 0, threshold = 0, bundle = false } = {}): Promise<Uint8Array<ArrayBuffer>> {
   const tensors: NonNullable<Patch['tensors']> & Record<string, unknown> = {};
@@ -83,13 +84,13 @@ const logits = async (
 };
 
 const exact = await sparseLlama();
-/** A predictor that lets every neuron pass: all rows are computed. */
+/** A predictor that lets every neuron pass, so that all rows are computed. */
 const all = await sparseLlama({ rank: 4, threshold: -Infinity });
 const both = await sparseLlama({ down: true });
 const predicted = await sparseLlama({ rank: 4, threshold: 1 });
 
 describe.each(RUNS)('%s, %i threads', (build, threads) => {
-  it('exact: the bits of all neurons in one batch, token by token, and where the dense weights are taken', async () => {
+  it('exact: the bits of all neurons in one batch, token by token, and with the dense weights', async () => {
     const want = await logits(all, { build, threads });
     expect(bitDifference(await logits(exact, { build, threads }, [1, 5, 1]), want)).toBe('');
     expect(bitDifference(await logits(both, { build, threads }, [7]), want)).toBe('');
@@ -135,7 +136,7 @@ describe('neurons that are always computed', () => {
       });
   });
 
-  it('they stay in memory where the others stay in the file', async () => {
+  it('they stay in memory if the others stay in the file', async () => {
     for (const [name, bundle, rank] of [
       ['hot', false, 0],
       ['hot-bundled', true, 0],
@@ -152,7 +153,7 @@ describe('neurons that are always computed', () => {
   });
 });
 
-it('a predictor changes what is computed, and a file without its second half is refused', async () => {
+it('a predictor changes the result, and a file without its second matrix is refused', async () => {
   expect(bitDifference(await logits(predicted, { threads: 1 }), await logits(exact, { threads: 1 }))).not.toBe('');
   const half = await patchedLlama({
     tensors: { 'blk.0.ffn_down_t.weight': { type: TYPE.f32, ne: [nEmbd, nFf] }, 'blk.0.fc1.weight': { type: TYPE.f32, ne: [nEmbd, 4] } },
@@ -168,7 +169,7 @@ describe('rows of neurons that stay in the file', () => {
     writeFileSync(join(folder, name), await model);
     return join(folder, name);
   };
-  /** What single tokens read, of all rows that are read so. */
+  /** Reads of single tokens, as a fraction of all rows that are read on demand. */
   const readOf = async (path: string, neuronWindow: number): Promise<number> => {
     const model = await loadModel(path, { contextLength: 64, threads: 1, warmUp: false, neuronWindow });
     try {
@@ -197,13 +198,13 @@ describe('rows of neurons that stay in the file', () => {
     }
   });
 
-  it('a step reads rows that fire and did not in the last tokens, and counts them', async () => {
+  it('a step reads only rows of neurons that fire and did not in the last tokens, and counts them', async () => {
     const [none, some, many] = await Promise.all([0, 2, 23].map((n) => readOf(join(folder, 'exact.gguf'), n)));
     const bundled = await readOf(join(folder, 'bundled.gguf'), 2);
     expect(none).toBeGreaterThan(some);
     expect(some).toBeGreaterThan(many);
     expect(bundled).toBe(some);
-    // Each row once.
+    // Each row is read once.
     expect(many).toBeLessThanOrEqual(1 / IDS.length);
     expect(none).toBeLessThan(0.7);
   });

@@ -1,4 +1,7 @@
-/** Speculation changes nothing but the speed: ids, text, log probabilities, ends, saved states and other clients, with drafts right and wrong. */
+/**
+ * Speculation changes nothing but the speed: ids, text, log probabilities, ends, saved states and
+ * other clients are the same, with right and wrong drafts.
+ */
 import diagnostics from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
 import type { Worker } from 'node:worker_threads';
@@ -16,11 +19,11 @@ import { invoke, never } from '../cli/commands.ts';
 import { failure, llamaModel, RUNS, shippedModel, temporaryFolder, writeTo } from '../support.ts';
 import { run } from '../../src/cli/run.ts';
 
-/** A passage and its beginning again: what an n-gram finds there is sometimes what comes, and sometimes not. */
+/** A passage followed by its own beginning, so that n-grams draft right and wrong tokens. */
 const PASSAGE = 'Once upon a time there was a little girl named Lily. She liked to play in the park with her red ball.';
 const PROMPT = `${PASSAGE} ${PASSAGE.slice(0, PASSAGE.indexOf(' in the'))}`;
 
-/** The draft model is the model itself with a coarser cache: often of the same opinion, not always. */
+/** The draft model is the model itself with a coarser cache: it often agrees, but not always. */
 const SPECULATION: SpeculationOptions = {
   type: ['ngram-simple', 'ngram-mod', 'draft-simple'],
   draft: { model: shippedModel, nMax: 5, cacheTypeK: 'q4_0', cacheTypeV: 'q4_0' },
@@ -29,14 +32,14 @@ const SPECULATION: SpeculationOptions = {
 };
 const TYPES = ['ngram-simple', 'ngram-mod', 'draft-simple'] as const;
 
-/** Every step takes as long as any other, whatever this machine does: drafts always seem to pay. */
+/** Gives all steps the same cost, so that drafts always seem to pay, on any machine. */
 function alwaysPays(model: Model): Model {
   Object.assign(model.internals.scheduler.costs, { learn: () => {}, of: () => 1e9 });
   return model;
 }
 
 interface Models {
-  /** Without speculation, and with it. */
+  /** Loaded without speculation, and with it. */
   readonly plain: Model;
   readonly drafting: Model;
 }
@@ -58,13 +61,13 @@ async function withModels(options: LoadOptions, use: (plain: Model, drafting: Mo
   }
 }
 
-/** Of whatever needs no options of its own. */
+/** Models for tests that need no special options. */
 let plain: Model;
 let drafting: Model;
 beforeAll(async () => void ({ plain, drafting } = await loadModels({})));
 afterAll(() => disposeModels({ plain, drafting }));
 
-/** The workers of this process that live: Node tells of every one it starts. */
+/** Collects the living workers of this process. Node announces each one it starts. */
 function watchWorkers() {
   const now: Worker[] = [];
   const collect = (message: unknown): void => {
@@ -81,7 +84,7 @@ interface Told {
   readonly result: Omit<GenerationResult, 'timings'>;
 }
 
-/** Everything that a generation tells but how long it took, and what became of its drafts. */
+/** Every result of a generation but times, and the number of accepted drafts. */
 async function told(model: Model, options: GenerateOptions, prompt: string | readonly number[] = PROMPT) {
   const generation = model.generate(prompt, options);
   const parts: GenerationPart[] = [];
@@ -142,7 +145,7 @@ describe('the same as without', () => {
       }
     });
 
-    it('with drafts right and wrong', () => {
+    it('with right and wrong drafts', () => {
       for (const type of TYPES)
         expect([sums[type].right > 20, sums[type].wrong > 20], `${type}: ${JSON.stringify(sums[type])}`).toEqual([true, true]);
     });
@@ -156,12 +159,12 @@ describe('the same as without', () => {
       ...Array.from({ length: 24 }, (_, i) => ({ ...greedy, maxTokens: 60, stop: text.slice(10 + i, 13 + i + (i % 5)) })),
       { ...greedy, maxTokens: 60, stop: [text.slice(40, 48), text.slice(44, 60)] },
       greedy, // until the context is full
-      { ...greedy, maxTokens: 250 }, // more than the context has room for
+      { ...greedy, maxTokens: 250 }, // more than the context can hold
       { temperature: 0 },
       { temperature: 0.6, seed: 21 },
       { temperature: 0.6, seed: 22, special: true, ignoreEos: true },
     ];
-    /** What comes, or the code of what is thrown. */
+    /** The result, or the code of the error. */
     const end = async (model: Model, options: GenerateOptions): Promise<Told | string> => {
       let came: Told | undefined;
       const { code } = await failure(async () => (came = (await told(model, options)).told));
@@ -230,8 +233,8 @@ describe('the same as without', () => {
   });
 });
 
-describe('what is left behind', () => {
-  it('rejected tokens are in no saved state: it is the same bytes as without', async () => {
+describe('afterwards', () => {
+  it('rejected tokens are not in saved states, which have the same bytes as without speculation', async () => {
     const options = { temperature: 0.9, seed: 5, maxTokens: 50 };
     await told(plain, options);
     const want = await plain.saveState();
@@ -242,7 +245,7 @@ describe('what is left behind', () => {
     }
   });
 
-  it('whoever leaves early, or aborts, leaves what was given out, and the next one goes on from there', async () => {
+  it('leaving early or aborting keeps the tokens given out, and the next generation continues from there', async () => {
     const options = { temperature: 0, maxTokens: 40 };
     const { parts, result } = (await told(plain, options)).told;
     const slot = drafting.internals.slots.all[0];
@@ -266,7 +269,7 @@ describe('what is left behind', () => {
     }
   });
 
-  it('an abort in a step of several: the others go on as if nothing had been', async () => {
+  it('an abort in a shared step: the other sequences are not affected', async () => {
     await withModels({ parallel: 3 }, async (plain, drafting) => {
       const options = { temperature: 0.8, seed: 2, maxTokens: 60 };
       const want = (await told(plain, options)).told;
@@ -282,7 +285,7 @@ describe('what is left behind', () => {
     });
   });
 
-  it('dispose() while the draft model computes: the loop hears of it, and no thread stays', async () => {
+  it('dispose() while the draft model computes: the loop gets an error, and no thread stays', async () => {
     const workers = watchWorkers();
     for (const n of [1, 2, 5]) {
       const model = await loadModel(shippedModel, {
@@ -304,7 +307,7 @@ describe('what is left behind', () => {
     workers.leave();
   });
 
-  it('a model that cannot be loaded leaves no draft model behind', async () => {
+  it('if a model cannot be loaded, its draft model is disposed of', async () => {
     const workers = watchWorkers();
     const { code } = await failure(loadModel(shippedModel, { build: 'simd-threads', speculation: { draft: { model: llamaModel } } }));
     expect([code, workers.now.length]).toEqual(['ERR_INVALID_ARGUMENT', 0]);
@@ -313,7 +316,7 @@ describe('what is left behind', () => {
 });
 
 describe('a lost worker', () => {
-  it('of the draft model costs a draft, of the model the answer; then all is as before', async () => {
+  it('of the draft model costs a draft, of the model the answer; then all works as before', async () => {
     const workers = watchWorkers();
     try {
       const options = { temperature: 0.7, seed: 4, maxTokens: 120, ignoreEos: true };
@@ -366,7 +369,7 @@ describe('refused before anything is computed', () => {
     expect([code, text]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(message)]);
   });
 
-  it('a draft model with as many pieces, two of them swapped', async () => {
+  it('a draft model with the same number of tokens, two of them swapped', async () => {
     const file = Buffer.from(readFileSync(shippedModel));
     const pieces = ['▁was', '▁she'].map((piece) => {
       const bytes = Buffer.from(piece);
@@ -383,7 +386,7 @@ describe('refused before anything is computed', () => {
     ]);
   });
 
-  it('a generation that wants more than the model was loaded for', async () => {
+  it('a generation with larger options than the model was loaded for', async () => {
     const model = await loadModel(shippedModel, {
       warmUp: false,
       threads: 1,

@@ -1,4 +1,7 @@
-/** A model in several files, loaded: by its first file's name, by a list, and with parts that are missing, swapped or of another model. */
+/**
+ * Loading a model in several files: by its first file's name, by a list, and with parts that are
+ * missing, swapped or from another model.
+ */
 import { readFileSync, rmSync } from 'node:fs';
 import { loadModel, type LoadOptions } from 'quantlet';
 import { expect, it } from 'vitest';
@@ -10,7 +13,10 @@ import { failure, llamaModel, runCli, temporaryFolder, writeTo } from '../suppor
 const folder = temporaryFolder();
 const COUNT = 3;
 
-/** The file's parts NAME-0000N-of-00003.gguf, as gguf-split writes them: metadata in the first, tensors in order. */
+/**
+ * Writes the file's parts NAME-0000N-of-00003.gguf as gguf-split does: metadata in the first,
+ * tensors in order. Returns their paths.
+ */
 async function split(path: string, name: string): Promise<string[]> {
   const file = readFileSync(path);
   const gguf = await readGGUF(toBytes(file));

@@ -1,9 +1,9 @@
-/** The cells of recurrent states, over cells that hold what a state is behind: the tokens themselves. */
+/** The cells of recurrent states, simulated with cells that hold the tokens a state has seen. */
 import { describe, expect, it } from 'vitest';
 import { createStateCells, type Run } from '../../src/engine/state-cells.ts';
 import { random } from '../kernel/harness.ts';
 
-/** Cells as kernels fill them. */
+/** State cells, filled as kernels would. */
 function setup(working: number, checkpoints: number, step: number) {
   const first = 5;
   const states = createStateCells({ first, working, checkpoints, step });
@@ -21,7 +21,7 @@ function setup(working: number, checkpoints: number, step: number) {
     get tokens() {
       return tokens;
     },
-    /** Computes tokens behind those there are; the step may fail. */
+    /** Computes more tokens; the step may fail. */
     compute(more: readonly number[], keep = false, fails = false): void {
       const from = states.reach(tokens.length);
       const all = [...tokens, ...more];
@@ -37,7 +37,7 @@ function setup(working: number, checkpoints: number, step: number) {
       tokens = tokens.slice(0, n);
       states.truncate(n);
     },
-    /** Every state that there is said to be is one of the tokens. */
+    /** Checks that every state that `states` claims to have belongs to the tokens. */
     check(): void {
       for (let n = states.reach(tokens.length); n > 0; n = states.reach(n - 1))
         expect(cells.get(states.cellOf(n)), `behind ${n}`).toEqual(tokens.slice(0, n));
@@ -46,7 +46,7 @@ function setup(working: number, checkpoints: number, step: number) {
 }
 
 describe('state cells', () => {
-  it('hold what they are said to, whatever is computed, taken back, or fails', () => {
+  it('hold the states they claim, whatever is computed, rolled back, or fails', () => {
     for (let seed = 1; seed <= 25; seed++) {
       const next = random(seed);
       const int = (n: number): number => Math.floor(next() * n);
@@ -66,7 +66,7 @@ describe('state cells', () => {
     }
   });
 
-  it('with a second working cell the state before a draft outlives it', () => {
+  it('with a second working cell, the state before a draft survives the draft', () => {
     const s = setup(2, 0, 64);
     s.compute([1, 2, 3]);
     s.compute([4, 5, 6], true);
@@ -77,13 +77,13 @@ describe('state cells', () => {
     s.check();
   });
 
-  it('checkpoints lie a step apart where there are enough', () => {
+  it('checkpoints lie a step apart if there are enough', () => {
     const s = setup(1, 8, 16);
     s.compute(Array.from({ length: 100 }, (_, i) => i));
     for (const n of [99, 65, 64, 31, 15]) expect(s.states.reach(n)).toBe(Math.floor(n / 16) * 16);
   });
 
-  it('where there are not, they are the closer the nearer to the end, and the one before the end of the prompt stays', () => {
+  it("if not, they are closer together near the end, and the one before the prompt's end stays", () => {
     const s = setup(1, 6, 16);
     s.states.begin(320);
     s.compute(Array.from({ length: 320 }, (_, i) => i));

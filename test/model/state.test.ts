@@ -1,4 +1,7 @@
-/** Sequences as bytes: saved, loaded by another process, slot or context, gone on with to the same ids; and everything that is no state of this model. */
+/**
+ * Sequences as bytes: saved, loaded by another process, slot or context, and continued with the
+ * same ids; and bytes that are not a state of this model.
+ */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel, type KvType, type LoadOptions, type Model } from 'quantlet';
@@ -33,7 +36,7 @@ async function withModel<T>(options: LoadOptions, use: (model: Model) => Promise
 const idsOf = async (model: Model, ids: readonly number[], maxTokens: number): Promise<readonly number[]> =>
   (await model.generate(ids, { ...greedy, maxTokens }).result()).ids;
 
-/** What the model says without a break. */
+/** Ids generated without interruption. */
 const unbroken = (options: LoadOptions, n = 60): Promise<readonly number[]> => withModel(options, (model) => idsOf(model, prompt, n));
 const saved = (options: LoadOptions, n = 25): Promise<{ state: Uint8Array; ids: readonly number[] }> =>
   withModel(options, async (model) => {
@@ -41,7 +44,7 @@ const saved = (options: LoadOptions, n = 25): Promise<{ state: Uint8Array; ids: 
     return { state: await model.saveState(), ids };
   });
 
-describe('goes on as if there had been no break', () => {
+describe('continues as if uninterrupted', () => {
   it.each(RUNS.filter(([, threads]) => threads < 3))('%s, %i threads', async (build, threads) => {
     const want = await unbroken({ build, threads });
     const { state, ids } = await saved({ build, threads });
@@ -159,7 +162,7 @@ describe('what is saved', () => {
     }
   });
 
-  it('of a prompt: what the cache has of it, and no more', async () => {
+  it('for a prompt: the part of it that is in the cache', async () => {
     await withModel({ parallel: 2 }, async (model) => {
       await idsOf(model, prompt, 25);
       await idsOf(model, randomIds(30, 272, 6), 5);
@@ -169,7 +172,7 @@ describe('what is saved', () => {
     });
   });
 
-  it('waits for a generation under way where there is no other sequence; an abort ends the wait', async () => {
+  it('waits for a running generation if there is no other sequence; an abort ends the wait', async () => {
     await withModel({}, async (model) => {
       const generation = model.generate(prompt, { ...greedy, maxTokens: 25 }).result();
       const stop = new AbortController();
@@ -182,7 +185,7 @@ describe('what is saved', () => {
     });
   });
 
-  it('nothing, where nothing was computed or the model makes vectors', async () => {
+  it('nothing, if nothing was computed or the model makes vectors', async () => {
     await withModel({}, async (model) =>
       expect(await failure(model.saveState())).toMatchObject({
         code: 'ERR_STATE',
@@ -196,8 +199,8 @@ describe('what is saved', () => {
   });
 });
 
-describe('no state of this model', () => {
-  it('each is a coded error, and the model goes on as before', async () => {
+describe('not a state of this model', () => {
+  it('each gives a coded error, and the model stays usable', async () => {
     const { state, ids } = await saved({});
     const want = await unbroken({});
     const headerLength = new DataView(state.buffer, state.byteOffset).getUint32(12, true);
@@ -315,7 +318,7 @@ describe('--prompt-cache', () => {
     return JSON.parse(stdout) as Report;
   };
 
-  it('the second run computes one token of the prompt; -ro leaves the file, -all takes the answer along', async () => {
+  it('the second run computes one token of the prompt; -ro leaves the file, -all includes the answer', async () => {
     const plain = await run();
     await run('--prompt-cache', cache, '--prompt-cache-ro');
     expect(existsSync(cache)).toBe(false);

@@ -1,4 +1,4 @@
-/** A weight's `<name>.scale` (NVFP4 files have them): one f32 that multiplies the product. */
+/** A weight's `<name>.scale` (in NVFP4 files): an f32 that multiplies the product. */
 import { loadModel } from 'quantlet';
 import { expect, test } from 'vitest';
 import { readGGUF } from '../../src/gguf/read.ts';
@@ -23,7 +23,7 @@ test('a scale of each kind of matrix gives the bits of the matrix times the scal
   const gguf = await readGGUF(toBytes(file));
   const half = { type: TYPE.f32, ne: [1], data: new Uint8Array(Float32Array.of(0.5).buffer) };
   const scaled = Object.fromEntries(NAMES.map((name) => [`${name}.scale`, half]));
-  // Half of a number has the same mantissa, so nothing is rounded otherwise.
+  // Halving a number keeps its mantissa, so that all roundings are the same.
   const halved = Object.fromEntries(
     NAMES.map((name) => {
       const { type, ne, nDims, offset, byteLength } = gguf.tensors.get(`${name}.weight`)!;

@@ -1,4 +1,7 @@
-/** Models whose weights do not all stay in memory: the same bits, and files that change between two steps. */
+/**
+ * Models whose weights do not all stay in memory: the same bits, and files that change between two
+ * steps.
+ */
 import { appendFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel, type Model } from 'quantlet';
@@ -11,7 +14,10 @@ import { bitDifference, BUILDS, failure, logitsOf, randomIds, shippedModel, temp
 
 const folder = temporaryFolder();
 const LAYERS = 4;
-/** All four layers of the shipped model are read for every step; one stays. */
+/**
+ * Memory for weights with which all four layers of the shipped model are read in every step, and
+ * with which one stays.
+ */
 const [NONE, SOME] = [900_000, 1_300_000];
 const prompt = randomIds(40, 250, 5);
 const options = { warmUp: false, contextLength: 256, maxOutputs: 64 } as const;
@@ -56,7 +62,7 @@ describe('the same bits as with all weights in memory', () => {
   });
 });
 
-describe('tables whose rows are read as tokens come', () => {
+describe('tables whose rows are read as tokens need them', () => {
   it.each([
     ['olmoe-q4_0.gguf', ['token_embd.weight'], { build: 'simd-threads' }],
     ['gemma4', ['per_layer_token_embd.weight'], { build: 'simd-threads' }],
@@ -93,9 +99,10 @@ describe('files that change', () => {
     const model = await loadModel(path, { ...options, build, threads: 2, weightsMemory });
     try {
       await ids(model);
-      await new Promise((resolve) => setTimeout(resolve, 50)); // what was read ahead has been read
+      // the prefetched layers have been read
+      await new Promise((resolve) => setTimeout(resolve, 50));
       change(path);
-      // The layers that were read ahead may serve once more; no step gets through all of them.
+      // Layers read ahead may serve one more step, but no step gets through all of them.
       for (let i = 0; i < 2; i++) expect((await failure(ids(model))).code).toMatch(/^ERR_(SOURCE|GGUF_TRUNCATED)$/);
     } finally {
       await model.dispose();
@@ -103,7 +110,7 @@ describe('files that change', () => {
   });
 });
 
-it('an abort while a layer is read ends the step, and the next one goes on', async () => {
+it('an abort while a layer is read ends the step, and the next step works', async () => {
   const model = await loadModel(shippedModel, { ...options, build: 'simd-threads', threads: 2, weightsMemory: NONE });
   try {
     const want = await ids(model);
@@ -130,9 +137,9 @@ it('an abort while a layer is read ends the step, and the next one goes on', asy
   }
 });
 
-describe('which layers stay', () => {
+describe('layers that stay', () => {
   const sizes = Array.from({ length: LAYERS }, () => 10);
-  it('as many as fit beside two windows, evenly', () => {
+  it('as many as fit besides two windows, evenly spread', () => {
     expect([...streamedLayers(sizes, 5, 45, 1)]).toEqual([]);
     expect([...streamedLayers(sizes, 5, 44, 1)]).toEqual([1, 2, 3]);
     expect([

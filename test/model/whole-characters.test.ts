@@ -1,10 +1,13 @@
-/** An answer that is cut within a character ends before it, whatever cuts it and however it is given out; what cannot be UTF-8 stays U+FFFD. */
+/**
+ * An answer that ends within a character is cut before it, whatever ends it and however it is sent.
+ * Bytes that cannot be UTF-8 stay U+FFFD.
+ */
 import { afterAll, describe, expect, it } from 'vitest';
 import { loadModel, type GenerateOptions } from 'quantlet';
 import { createHandler } from '../../src/openai/handler.ts';
 import { runCli, shippedModel } from '../support.ts';
 
-/** Its tokens are bytes: five for what the grammar has the model write. */
+/** Its tokens are bytes: the grammar's text has five. */
 const grammar = 'root ::= "a🦙"';
 const model = await loadModel(shippedModel, {
   threads: 1,
@@ -34,7 +37,7 @@ describe('a text that ends within a character', () => {
     expect(parts).toBe(text);
   });
 
-  it.each([27, 28, 29, 30, 31])('where the context is full behind %i tokens', async (length) => {
+  it.each([27, 28, 29, 30, 31])('if the context is full after %i tokens', async (length) => {
     const [id] = model.tokenize('x', { addSpecial: false });
     const { parts, text } = await generated(
       {},
@@ -51,7 +54,8 @@ describe('a text that ends within a character', () => {
     const [byte, other] = ['<0xF0>', '<0xFF>'].map((piece) => tokens.indexOf(piece));
     const biased = (id: number): GenerateOptions => ({ logitBias: { [id]: 1000 }, maxTokens: 3, grammar: undefined });
     expect((await generated(biased(other))).text).toBe('\ufffd\ufffd\ufffd');
-    // The third begins a character that the second broke off: what is broken stays, what is begun does not.
+    // Each byte begins a character. The first two are interrupted by the next byte and stay as
+    // U+FFFD; the last is incomplete and cut.
     expect((await generated(biased(byte))).text).toBe('\ufffd\ufffd');
   });
 
@@ -77,7 +81,7 @@ describe('a text that ends within a character', () => {
 
 const asked = { temperature: 0, grammar };
 const messages = [{ role: 'user', content: 'x' }];
-/** Requests of each protocol for so many tokens. */
+/** A request of each protocol for n tokens. */
 const REQUESTS: Record<string, (n: number) => object> = {
   '/v1/chat/completions': (n) => ({ ...asked, messages, max_tokens: n }),
   '/v1/completions': (n) => ({ ...asked, prompt: 'x', max_tokens: n }),
@@ -101,12 +105,12 @@ describe.each(Object.keys(REQUESTS))('%s', (path) => {
   });
 });
 
-it("log probabilities give a token's bytes, and of its text what is whole", async () => {
+it("log probabilities give a token's bytes, and the whole characters of its text", async () => {
   const body = JSON.stringify({ ...asked, messages, max_tokens: 3, logprobs: true });
   const headers = { 'content-type': 'application/json' };
   const response = await createHandler(model)(new Request('http://server/v1/chat/completions', { method: 'POST', headers, body }));
   const { choices } = (await response.json()) as { choices: { logprobs: { content: { token: string; bytes: number[] }[] } }[] };
-  // The third byte begins no character.
+  // The third byte does not begin a character.
   expect(choices[0].logprobs.content.map(({ token, bytes }) => [token, bytes])).toEqual([
     ['a', [0x61]],
     ['', [0xf0]],

@@ -202,13 +202,10 @@ function decoder(arch, o) {
 }
 
 /**
- * The experts of a layer. Options:
- * - count, width: number of experts and neurons in each
- * - gate, bias: if experts have a gate and biases
- * - probsBias: deviation of the biases that change the selection only
- * - shared, sharedGate: width of the shared expert (0: none), and if it has a gate
- * - latent: dimensions that experts work on, if not n_embd
- * - kind: type of the matrices
+ * The experts of a layer. `count` experts have `width` neurons each, and a gate and biases if
+ * `gate` and `bias` are set. `probsBias`: deviation of the biases that change only the selection.
+ * `shared`: width of the shared expert (0: none), with a gate if `sharedGate`. `latent`: dimensions
+ * that experts work on, if not n_embd. `kind`: type of the matrices.
  */
 function experts(m, b, n_embd, { count, width, gate = true, bias = false, probsBias = 0, shared = 0, sharedGate = false, latent, kind }) {
   m.router(b + 'ffn_gate_inp.weight', n_embd, count);
@@ -645,8 +642,8 @@ const yarn = (factor, logMultiplier) => ({
 });
 /**
  * Latent attention: 4 heads with 32 dimensions without rope, 16 with rope and values of 32,
- * computed from vectors of 64. rankQ: rank of the two query matrices (0: one matrix). split: keys
- * and values have a matrix per head.
+ * computed from vectors of 64. `rankQ`: rank of the two query matrices (0: one matrix). `split`:
+ * keys and values have a matrix per head.
  */
 const latent = ({ rankQ = 0, split = false, ...o }, f32, q4_0) =>
   family(

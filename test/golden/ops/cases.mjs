@@ -300,7 +300,8 @@ delta('heads share keys', 16, 2, 6, 5, 1, 1);
 delta('a decay for each row', 16, 3, 3, 9, 2, 16);
 delta('one token', 20, 2, 4, 1, 3, 1);
 
-// mul_mat_id: matrices [K, R, E], activations [K, 1 or U, T], ids [U, T]; add_id: [R, U, T], biases [R, E], ids
+// mul_mat_id: matrices [K, R, E], activations [K, 1 or U, T], ids [U, T]
+// add_id: [R, U, T], biases [R, E], ids
 const ids = (used, tokens, matrices) => t('i32', [used, tokens], { modulo: matrices });
 for (const type of ['f32', 'f16', 'bf16', 'q4_0', 'q8_0']) {
   add(`${type} one token, one activation for all`, 'mul_mat_id', [t(type, [64, 16, 6]), f32([64, 1, 1]), ids(3, 1, 6)]);
