@@ -7,6 +7,7 @@ import { SAMPLER_DEFAULTS, type SamplerOptions } from '../sample/options.ts';
 import { createSampler, type Sampler, type TokenConstraint } from '../sample/sampler.ts';
 import { createSpanBudget } from '../sample/span-budget.ts';
 import type { GenerateOptions } from './options.ts';
+import { createStopMatcher } from './stop.ts';
 
 const countOr = (what: string): Kind => ({
   is: (v) => v === Infinity || v === -1 || (Number.isSafeInteger(v) && (v as number) >= 0),
@@ -68,8 +69,12 @@ export function checked(
       'ERR_CONTEXT_FULL',
       `the prompt has ${promptIds.length} tokens, the context ${contextLength}; shorten the prompt or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`,
     );
-  return { options, promptIds, maxTokens, shifts, start, keep };
+  const stop = createStopMatcher(typeof options.stop === 'string' ? [options.stop] : options.stop);
+  return { options, promptIds, maxTokens, shifts, start, keep, stop };
 }
+
+/** A generation as it was asked for, checked. */
+export type Request = ReturnType<typeof checked>;
 
 /**
  * Creates the sampler for these options.

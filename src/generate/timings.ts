@@ -15,6 +15,38 @@ export interface Timings {
   readonly neuronBytes?: number;
 }
 
+/** Measures one generation, from the moment its prompt is computed. */
+export class Stopwatch {
+  private readonly begun = performance.now();
+  private promptMs = 0;
+  private neuronBytes = 0;
+  /** Counts bytes of neurons that were read from the file, of all sequences. */
+  private readonly neurons: { readonly bytes: number } | undefined;
+
+  constructor(neurons: { readonly bytes: number } | undefined) {
+    this.neurons = neurons;
+  }
+
+  /** The prompt is computed and the first token chosen. Later calls do nothing. */
+  promptRead(): void {
+    if (this.promptMs > 0) return;
+    this.promptMs = performance.now() - this.begun;
+    this.neuronBytes = this.neurons?.bytes ?? 0;
+  }
+
+  timings(promptTokens: number, predictedTokens: number, draft: DraftCounts | undefined): Timings {
+    const ms = performance.now() - this.begun;
+    return {
+      promptTokens,
+      promptMs: this.promptMs || ms,
+      predictedTokens,
+      predictedMs: this.promptMs && ms - this.promptMs,
+      ...(draft ? { draft } : {}),
+      ...(this.neurons ? { neuronBytes: this.neurons.bytes - this.neuronBytes } : {}),
+    };
+  }
+}
+
 /**
  * Tokens per second as llama-server counts them: all tokens, by the time after the first one. 0 for
  * a single token, which has no such time.
