@@ -1,46 +1,15 @@
 /** Text generation: the loop of computing steps and sampling tokens. */
 import type { ModelInternals } from '../engine/model-internals.ts';
 import { isSame, type Slot } from '../engine/slots.ts';
-import type { Logprobs } from '../sample/logprobs.ts';
 import { checked, samplerOf, type Request } from './checked.ts';
 import { Decoding } from './decoding.ts';
 import type { GenerateOptions } from './options.ts';
+import type { GenerationPart, GenerationResult } from './result.ts';
 import { createStream, type Stream } from './stream.ts';
-import type { Timings } from './timings.ts';
 
 export type { GenerateOptions };
+export type { FinishReason, GenerationPart, GenerationResult } from './result.ts';
 export { draftTimings, predictedPerSecond, type DraftCounts, type Timings } from './timings.ts';
-
-/**
- * Reason for the end of a text or an answer. `stop`: the model, its grammar or a text of `stop`
- * ended it; `length`: maxTokens or the context cut it; `tool_calls`: it ended in calls of tools.
- */
-export type FinishReason = 'stop' | 'length' | 'tool_calls';
-
-export interface GenerationPart {
-  /** The token; -1 for a last part that has only text that was held back. */
-  readonly id: number;
-  /** Text completed by this token, possibly ''. */
-  readonly text: string;
-  /** Present if options.logprobs asks for it. */
-  readonly logprobs?: Logprobs;
-}
-
-export interface GenerationResult {
-  readonly promptIds: readonly number[];
-  readonly ids: readonly number[];
-  readonly text: string;
-  /**
-   * `stop`: ended by the model, its grammar, or a text of `stop` (stopText); `length`: maxTokens
-   * reached, or the context is full.
-   */
-  readonly finishReason: Exclude<FinishReason, 'tool_calls'>;
-  /** The text of `stop` that ended the generation. */
-  readonly stopText?: string;
-  /** One for each of ids; present if options.logprobs asks for them. */
-  readonly logprobs?: readonly Logprobs[];
-  readonly timings: Timings;
-}
 
 export type Generation = Stream<GenerationPart, GenerationResult>;
 

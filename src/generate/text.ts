@@ -3,7 +3,7 @@ import { logprobs, type Logprobs } from '../sample/logprobs.ts';
 import type { Sampler } from '../sample/sampler.ts';
 import type { Detokenizer } from '../tokenize/stream.ts';
 import type { Tokenizer } from '../tokenize/tokenizer.ts';
-import type { GenerationPart, GenerationResult } from './generate.ts';
+import type { GenerationPart, GenerationResult } from './result.ts';
 import type { StopMatcher } from './stop.ts';
 
 /** What a text is made with. */

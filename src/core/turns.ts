@@ -1,0 +1,27 @@
+/** Runs of an engine, one after the other. */
+import { QuantletError } from '../errors.ts';
+
+export class Turns {
+  private running = 0;
+  private last: Promise<void> = Promise.resolve();
+
+  /** Does the work after all work that was asked for before, however that ended. */
+  async take(work: () => Promise<void>): Promise<void> {
+    const before = this.last;
+    let done!: () => void;
+    this.last = new Promise((resolve) => (done = resolve));
+    this.running++;
+    try {
+      await before;
+      await work();
+    } finally {
+      this.running--;
+      done();
+    }
+  }
+
+  /** @throws ERR_BUSY while a plan runs or waits to */
+  mustBeIdle(what: string): void {
+    if (this.running > 0) throw new QuantletError('ERR_BUSY', `${what}: a plan is running; await compute() first`);
+  }
+}
