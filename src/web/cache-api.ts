@@ -1,10 +1,10 @@
-/** Models in the Cache API, in parts: for pages that have no worker or no OPFS. */
+/** Storage of models in the Cache API, in parts. For pages without workers or without OPFS. */
 import { checkedBytes, type Bytes } from '../io/source.ts';
 import type { Entry, Meta, Shelf } from './cached.ts';
 
 const PART = 8 << 20;
 
-/** Undefined where there is no Cache API (pages that are no secure context, some private windows). */
+/** Opens the storage; undefined without the Cache API (insecure contexts, some private windows). */
 export async function cacheShelf(name = 'quantlet'): Promise<Shelf | undefined> {
   let cache: Cache;
   try {
@@ -68,7 +68,7 @@ export async function cacheShelf(name = 'quantlet'): Promise<Shelf | undefined> 
     async write(key) {
       const about = await meta(key);
       let parts = 0;
-      // A shorter part is where a load was broken off: it is downloaded again.
+      // A shorter part is the end of an interrupted load. It is downloaded again.
       while (about && (await cache.match(address(key, parts)))?.headers.get('content-length') === String(PART)) parts++;
       return entry(key, parts);
     },
@@ -105,7 +105,7 @@ export async function cacheShelf(name = 'quantlet'): Promise<Shelf | undefined> 
           at += n;
           if (filled < PART) continue;
           if (!(await put())) {
-            ({ filled } = before); // chunks are far smaller than a part: at most one border is crossed
+            ({ filled } = before); // chunks are far smaller than a part, so a chunk crosses at most one boundary
             return false;
           }
           stored++;

@@ -1,9 +1,12 @@
-/** A URL as Bytes: out of the cache, or downloaded and kept on the way. Runs in a worker (OPFS) or in the page (Cache API). */
+/**
+ * A URL as Bytes: read from the cache, or downloaded and cached meanwhile. Runs in a worker (OPFS)
+ * or in the page (Cache API).
+ */
 import { checkedBytes, type Bytes } from '../io/source.ts';
 import { openHttp, type HttpFile, type HttpOptions } from '../io/http.ts';
 import { createReadThrough, type Store } from '../io/read-through.ts';
 
-/** What is known of a kept file; complete only when all of it is there. */
+/** Metadata of a cached file. `complete` is true only if the whole file is stored. */
 export interface Meta {
   readonly url: string;
   readonly size: number;
@@ -11,43 +14,51 @@ export interface Meta {
   readonly complete: boolean;
 }
 
-/** One kept file, open for writing by us alone. `append` is false where there is no room. */
+/**
+ * A cached file, opened for writing by this load only. `append` returns false if storage is full.
+ */
 export interface Entry extends Store {
   clear(): Promise<void> | void;
   close(): Promise<void> | void;
 }
 
-/** A place that keeps files by key: OPFS, the Cache API, or memory in tests. */
+/** Storage of files by key: OPFS, the Cache API, or memory in tests. */
 export interface Shelf {
-  /** The kept files, and when each was last loaded (milliseconds since 1970; 0: not known). */
+  /** Cached files, and when each was last loaded (milliseconds since 1970; 0: unknown). */
   list(): Promise<readonly (readonly [key: string, used: number])[]>;
-  /** Notes that a file is being loaded. Not in its Meta: whoever reads that at the same moment would find it half written. */
+  /**
+   * Records that a file is being loaded. Not part of Meta, because a concurrent reader would find
+   * Meta half written.
+   */
   touch(key: string): Promise<void>;
   meta(key: string): Promise<Meta | undefined>;
-  /** Bytes of a file that are there. */
+  /** Bytes of a file that are stored. */
   sizeOf(key: string): Promise<number>;
   setMeta(key: string, meta: Meta): Promise<void>;
-  /** A file that is complete; undefined where it does not have `size` bytes. */
+  /** Opens a complete file; undefined if it does not have `size` bytes. */
   open(key: string, size: number): Promise<Bytes | undefined>;
-  /** Undefined where another has it open. */
+  /** Opens a file for writing; undefined if another load has it open. */
   write(key: string): Promise<Entry | undefined>;
   remove(key: string): Promise<void>;
 }
 
 export interface CachedOptions extends HttpOptions {
-  /** Get it again even if it is there. */
+  /** Downloads the file again even if it is cached. */
   readonly reload?: boolean | undefined;
 }
 
 export interface Cached {
   readonly bytes: Bytes;
-  /** `kept`: read from the cache; `stored`: downloaded and kept; `passed`: downloaded only. */
+  /** `kept`: read from the cache; `stored`: downloaded and cached; `passed`: downloaded only. */
   readonly how: 'kept' | 'stored' | 'passed';
-  /** `now`: the load was given up, so what is missing is not worth waiting for. */
+  /** `now`: the load was given up, so do not wait for missing bytes. */
   close(options?: { readonly now?: boolean }): Promise<void>;
 }
 
-/** At the end of a load so much may be missing still (padding): it is worth getting, so that the file counts as whole. */
+/**
+ * Most bytes that are still downloaded at the end of a load, so that the cached file is complete. A
+ * load does not read padding.
+ */
 const TAIL = 1 << 20;
 
 export async function keyOf(url: string): Promise<string> {
@@ -55,7 +66,10 @@ export async function keyOf(url: string): Promise<string> {
   return Array.from(new Uint8Array(hash, 0, 16), (b) => b.toString(16).padStart(2, '0')).join('');
 }
 
-/** Holds a lock until the returned function is called; undefined where another tab holds it. Without Web Locks the file's own lock must do. */
+/**
+ * Takes a lock, which the returned function releases; undefined if another tab has the lock.
+ * Without Web Locks there is only the file's own lock.
+ */
 export async function lock(key: string, mode: LockMode): Promise<(() => void) | undefined> {
   const locks = globalThis.navigator?.locks;
   if (!locks) return () => {};
@@ -69,7 +83,10 @@ export async function lock(key: string, mode: LockMode): Promise<(() => void) | 
   });
 }
 
-/** @throws ERR_DOWNLOAD, or signal.reason; what the cache cannot do is done without it */
+/**
+ * Opens a URL, from the cache if possible. If the cache fails, works without it.
+ * @throws ERR_DOWNLOAD, or signal.reason
+ */
 export async function openCached(url: string, shelf: Shelf | undefined, options: CachedOptions): Promise<Cached> {
   if (shelf) {
     try {
@@ -82,18 +99,21 @@ export async function openCached(url: string, shelf: Shelf | undefined, options:
     } catch (error) {
       options.signal?.throwIfAborted();
       if (error instanceof Error && 'code' in error && error.code === 'ERR_DOWNLOAD') throw error;
-      // The cache is broken or forbidden (private windows): do without.
+      // The cache is broken or not allowed (private windows): continue without it.
     }
   }
   const through = await createReadThrough(await openHttp(url, 0, options));
   return { bytes: through.bytes, how: 'passed', close: () => through.close() };
 }
 
-/** Milliseconds until the second try; each further one comes after twice as long, the last after 0.64 s. */
+/** Milliseconds until the second try. Each later wait is twice as long; the last is 0.64 s. */
 const FIRST_WAIT = 10;
 const TRIES = 8;
 
-/** What another load holds is often let go of a moment later: its tab was just closed, or it has just ended. Whoever goes on holding it is not waited for. */
+/**
+ * Retries for a short time, because another load often releases its lock a moment later: its tab
+ * was just closed, or it just ended.
+ */
 async function patiently<T>(attempt: () => Promise<T | undefined>, signal: AbortSignal | undefined): Promise<T | undefined> {
   for (let tries = 0; ; tries++) {
     const got = await attempt();
@@ -103,7 +123,7 @@ async function patiently<T>(attempt: () => Promise<T | undefined>, signal: Abort
   }
 }
 
-/** Downloads and keeps; undefined where another load is at it. */
+/** Downloads and caches; undefined if another load is doing that. */
 async function claim(url: string, key: string, shelf: Shelf, options: CachedOptions): Promise<Cached | undefined> {
   const release = await lock(key, 'exclusive');
   if (!release) return undefined;
@@ -122,7 +142,7 @@ async function readKept(url: string, key: string, shelf: Shelf): Promise<Cached 
   if (!release) return undefined;
   let bytes: Bytes | undefined;
   try {
-    const meta = await shelf.meta(key); // again: another tab may have removed it before the lock
+    const meta = await shelf.meta(key); // check again: another tab may have removed the file before the lock
     bytes = meta?.complete && meta.url === url ? await shelf.open(key, meta.size) : undefined;
   } finally {
     if (!bytes) release();
@@ -148,7 +168,7 @@ async function download(
     const http: HttpOptions = { ...options, cache: 'no-store' };
     file = await openHttp(url, entry.size, http);
     if (entry.size > 0 && (file.byteLength !== before?.size || file.version !== before?.version || file.version === undefined)) {
-      await entry.clear(); // the file has changed on the server, or nothing tells whether it has: what is kept is of the old one
+      await entry.clear(); // the file has changed on the server, or nothing tells if it has: the stored part is of the old file
       if (file.start > 0) {
         file.close();
         file = await openHttp(url, 0, http);
@@ -166,7 +186,7 @@ async function download(
         const { isWhole, isFull } = through;
         await entry.close();
         if (isWhole) await shelf.setMeta(key, meta(true, through.bytes.byteLength));
-        else if (isFull) await shelf.remove(key); // a part that can never become whole only takes the room
+        else if (isFull) await shelf.remove(key); // a part that can never be completed only takes space
       } finally {
         release();
       }
@@ -183,7 +203,10 @@ async function download(
   }
 }
 
-/** Where there is no room, other models go, the longest unused first; those in use elsewhere stay. */
+/**
+ * If storage is full, removes other models, least recently used first, except those in use
+ * elsewhere.
+ */
 function makingRoom(entry: Entry, key: string, shelf: Shelf): Store {
   return {
     get size() {

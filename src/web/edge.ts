@@ -1,4 +1,4 @@
-/** Edge functions and whatever else has one thread and kernels compiled beforehand. */
+/** Platform of edge functions, and of other runtimes with one thread and precompiled kernels. */
 import type { LoadOptions } from '../load-options.ts';
 import { loadModelOn } from '../load-model.ts';
 import type { Model } from '../model.ts';
@@ -15,10 +15,16 @@ import { hubFor, locate } from '../hub/repository.ts';
 import { openUrl } from '../io/open-url.ts';
 import { buildOf, compileWasm } from './wasm.ts';
 
-/** Timers, not microtasks: without one between tokens a response that is streamed arrives in one piece. */
+/**
+ * Uses a timer, not a microtask: without one between tokens, a streamed response arrives in one
+ * piece.
+ */
 const macrotask = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 0));
 
-/** The clock may stand still while computing (workerd), so this does not slice by time: every step ends in a turn of the event loop. */
+/**
+ * Executor that yields to the event loop after every step. It cannot slice by time, because the
+ * clock may stand still during computation (workerd).
+ */
 function createStepwise(module: WebAssembly.Module, memoryBytes: readonly number[]): Executor {
   const single = createSingle(module, createMemories(memoryBytes, false), macrotask); // Next's edge sandbox has a setImmediate that throws
   return {
@@ -30,7 +36,10 @@ function createStepwise(module: WebAssembly.Module, memoryBytes: readonly number
   };
 }
 
-/** Everything is read before loading ends: other requests may use the model, but not a response that belongs to this one. */
+/**
+ * The file is read whole before loading ends: other requests may use the model, but they cannot
+ * read from a response that belongs to this request.
+ */
 export async function createEdgePlatform(
   own: WebAssembly.Module | undefined,
   options: Pick<LoadOptions, 'wasm' | 'build' | 'hub' | 'headers'>,
@@ -67,12 +76,13 @@ export async function createEdgePlatform(
   };
 }
 
-/** What the edge entries make their loadModel of, each with the kernels that it brings. */
+/** loadModel of the edge entries, each of which passes its own kernels. */
 export async function loadModelOnEdge(
   own: WebAssembly.Module | undefined,
   source: ModelSource | readonly ModelSource[],
   options: LoadOptions | undefined,
 ): Promise<Model> {
-  // Warming up is for machines that stay, and waits for a clock that may stand still here.
+  // No warm-up: it is for machines that keep running, and it waits for a clock that may stand still
+  // here.
   return loadModelOn((checked) => createEdgePlatform(own, checked), source, isPlain(options) ? { ...options, warmUp: false } : options);
 }

@@ -1,4 +1,7 @@
-/** The files that a page keeps: in the origin private file system, and in the Cache API where there was none. */
+/**
+ * Files that a page has cached: in the origin private file system, and in the Cache API for pages
+ * that had no OPFS.
+ */
 import { cacheShelf } from './cache-api.ts';
 import { lock, type Shelf } from './cached.ts';
 import { opfsKept } from './opfs.ts';
@@ -6,16 +9,16 @@ import { opfsKept } from './opfs.ts';
 export interface KeptFile {
   readonly key: string;
   readonly url: string;
-  /** Bytes of it that are there, and that it has. */
+  /** Stored bytes (`there`), and size of the file. */
   readonly there: number;
   readonly size: number;
   readonly complete: boolean;
-  /** When it was last loaded, milliseconds since 1970; 0: not known. */
+  /** When the file was last loaded, milliseconds since 1970; 0: unknown. */
   readonly used: number;
   readonly shelf: Pick<Shelf, 'remove'>;
 }
 
-/** All of them; none where the browser keeps nothing. */
+/** All cached files; none if the browser stores nothing. */
 export async function keptFiles(): Promise<KeptFile[]> {
   const files: KeptFile[] = [];
   for (const shelf of [await opfsKept(), await cacheShelf()]) {
@@ -29,7 +32,10 @@ export async function keptFiles(): Promise<KeptFile[]> {
   return files;
 }
 
-/** False where somebody loads it just now, here or in another tab: it stays. */
+/**
+ * Removes a cached file. Returns false if it is being loaded, here or in another tab; it then
+ * stays.
+ */
 export async function removeFile({ key, shelf }: Pick<KeptFile, 'key' | 'shelf'>): Promise<boolean> {
   const release = await lock(key, 'exclusive');
   if (!release) return false;

@@ -1,8 +1,11 @@
-/** Models in the origin private file system, through sync access handles: only workers have them, and what they wrote stays when the tab closes. */
+/**
+ * Storage of models in the origin private file system, through sync access handles. Only workers
+ * have these handles. What they write persists when the tab closes.
+ */
 import { toBytes } from '../io/source.ts';
 import type { Entry, Meta, Shelf } from './cached.ts';
 
-/** Missing in TypeScript's page types: these exist in workers only. */
+/** Type of a sync access handle, which TypeScript's types for pages lack. */
 interface SyncHandle {
   getSize(): number;
   read(target: Uint8Array, options: { at: number }): number;
@@ -31,7 +34,10 @@ const textIn = async (folder: FileSystemDirectoryHandle, name: string): Promise<
 
 type KeptShelf = Pick<Shelf, 'list' | 'meta' | 'sizeOf' | 'remove'>;
 
-/** What pages can do too: see what is kept, and remove it. Undefined where there is no OPFS (private windows, old browsers). */
+/**
+ * The operations that pages can do as well: list and remove. Undefined without OPFS (private
+ * windows, old browsers).
+ */
 export async function opfsKept(folderName = FOLDER): Promise<KeptShelf | undefined> {
   const folder = await folderNamed(folderName).catch(() => undefined);
   return folder && kept(folder);
@@ -43,7 +49,7 @@ function kept(folder: FileSystemDirectoryHandle): KeptShelf {
       try {
         return JSON.parse((await textIn(folder, `${key}.json`)) ?? '') as Meta;
       } catch {
-        return undefined; // not there, or cut off by a closed tab
+        return undefined; // absent, or truncated by a tab that was closed
       }
     },
     async list() {
@@ -61,7 +67,10 @@ function kept(folder: FileSystemDirectoryHandle): KeptShelf {
   };
 }
 
-/** Undefined where this thread has no OPFS to write to (pages, private windows, old browsers). */
+/**
+ * Opens the storage; undefined if this thread cannot write to OPFS (pages, private windows, old
+ * browsers).
+ */
 export async function opfsShelf(folderName = FOLDER): Promise<Shelf | undefined> {
   let folder: FileSystemDirectoryHandle;
   try {
@@ -120,7 +129,7 @@ function entry(handle: SyncHandle): Entry {
       try {
         handle.truncate(size);
       } catch {
-        // `size` does not count what was written beyond it: the next append writes over it.
+        // Bytes beyond `size` do not count; the next append overwrites them.
       }
       return false;
     },

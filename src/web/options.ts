@@ -2,14 +2,20 @@
 import type { CreateWorker } from './workers.ts';
 import type { WasmSource } from './wasm.ts';
 
-/** Options of loadModel about what comes over the net. */
+/** Options of loadModel for anything loaded over the network. */
 export interface WebOptions {
-  /** The kernels to run, in place of the ones that come with the package: one of its dist/wasm/*.wasm. */
+  /** Kernels to run instead of the package's own: one of its dist/wasm/*.wasm. */
   wasm?: WasmSource;
-  /** Browsers: makes a worker that runs the package's dist/worker/web.js; only for pages whose policy or bundler needs a way of its own. */
+  /**
+   * Browsers: creates a worker that runs the package's dist/worker/web.js. Needed only if the
+   * page's policy or bundler does not allow the default.
+   */
   createWorker?: CreateWorker;
-  /** Keep a model that is loaded from a URL (default true; edge functions keep none); `reload` gets it again. */
+  /**
+   * Caches a model that is loaded from a URL (default true; edge functions never do). `reload`
+   * downloads it again.
+   */
   cache?: boolean | 'reload';
-  /** Headers of the model's requests, `{ authorization }` for instance. */
+  /** Headers of the model's requests, for example `{ authorization }`. */
   headers?: Readonly<Record<string, string>>;
 }

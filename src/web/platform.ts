@@ -1,4 +1,4 @@
-/** A page as a Platform: which workers can be had decides which build runs. */
+/** Platform of a web page. The build depends on the workers that can be started. */
 import type { LoadOptions } from '../load-options.ts';
 import type { Platform } from '../engine/platform.ts';
 import { createRemote } from '../threads/remote.ts';
@@ -11,18 +11,22 @@ import { openSource } from './source.ts';
 import { buildOf, compileWasm, inlinedModule } from './wasm.ts';
 import { startWorker } from './workers.ts';
 
-/** More threads than this do not pay on the machines that report more, and every one costs memory. */
+/**
+ * Default limit of threads. More are not faster on machines that report more, and each costs
+ * memory.
+ */
 const MOST_THREADS = 16;
 
 export async function createWebPlatform(options: LoadOptions): Promise<Platform> {
   const given = options.wasm === undefined ? undefined : await compileWasm(options.wasm);
   const givenBuild = given && buildOf(given, options.build);
   const features = detectFeatures();
-  // Without isolation a page may have the constructor but cannot post shared memory.
+  // Pages that are not cross-origin isolated may have SharedArrayBuffer but cannot post shared
+  // memory.
   features.threads &&= globalThis.crossOriginIsolated !== false;
-  pickBuild(features, givenBuild ?? options.build); // what cannot run at all is said before anything is started
+  pickBuild(features, givenBuild ?? options.build); // reports a build that cannot run at all before anything is started
 
-  // The first worker is started before the build is chosen: where none can be had, no build with threads runs.
+  // Start the first worker before choosing the build: without workers, no build with threads runs.
   let spare: Channel | undefined;
   try {
     spare = await startWorker(options.createWorker);

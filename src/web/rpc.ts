@@ -1,14 +1,17 @@
-/** Calls between a page and its worker: a request gets an id, the answer carries it back. Both sides are here. */
+/**
+ * Calls between a page and its worker, both sides. A request has an id, and its answer has the same
+ * id.
+ */
 import { QuantletError, type QuantletErrorCode } from '../errors.ts';
 
-/** What quantlet uses of a Worker. */
+/** The part of Worker that quantlet uses. */
 export interface WorkerLike {
   postMessage(message: unknown, transfer?: unknown[]): void;
   addEventListener(type: string, listener: (event: Event) => void): void;
   terminate(): void;
 }
 
-/** The first thing a worker posts: its script has been loaded and runs. */
+/** First message of a worker, posted when its script runs. */
 export const READY = 'quantlet worker ready';
 
 interface Request {
@@ -23,7 +26,7 @@ interface Answer {
   readonly value?: unknown;
   readonly error?: PlainError;
 }
-/** Errors lose their class and code on the way through structured cloning. */
+/** Errors as plain data, because structured cloning drops their class and code. */
 interface PlainError {
   readonly name: string;
   readonly message: string;
@@ -31,9 +34,12 @@ interface PlainError {
 }
 
 export interface Channel {
-  /** The answer to a request. An abort is told to the worker, which ends the call; the rejection is signal.reason. */
+  /**
+   * Sends a request and returns its answer. An abort is sent to the worker, which ends the call;
+   * the promise rejects with signal.reason.
+   */
   call<T>(request: unknown, options?: { transfer?: unknown[]; signal?: AbortSignal | undefined }): Promise<T>;
-  /** Why the worker is gone; undefined while it lives. */
+  /** Reason for the worker's loss; undefined while it runs. */
   readonly lost: QuantletError | undefined;
   close(): void;
 }
@@ -98,13 +104,16 @@ const plain = (error: unknown): PlainError => {
 const revive = ({ name, message, code }: PlainError): Error =>
   code ? new QuantletError(code, message) : Object.assign(new Error(message), { name });
 
-/** What quantlet uses of a worker's own global scope. */
+/** The part of a worker's global scope that quantlet uses. */
 export interface WorkerScope {
   postMessage(message: unknown, transfer?: unknown[]): void;
   onmessage: ((event: MessageEvent) => void) | null;
 }
 
-/** Answers every request with what `handle` returns; bytes that own their buffer are handed over, not copied. */
+/**
+ * Answers every request with the result of `handle`. Bytes that own their buffer are transferred,
+ * not copied.
+ */
 export function answerCalls(scope: WorkerScope, handle: (request: never, signal: AbortSignal) => unknown): void {
   const running = new Map<number, AbortController>();
   scope.onmessage = async ({ data }: MessageEvent<Request | Cancel>) => {

@@ -1,4 +1,7 @@
-/** What a page loads models from: URLs through the cache's worker (both sides are here), everything else as it is. */
+/**
+ * Opens a page's model sources. URLs go through the worker that caches them (both sides are here);
+ * everything else is used directly.
+ */
 import { QuantletError } from '../errors.ts';
 import type { OpenedFile } from '../engine/platform.ts';
 import type { HubOptions } from '../hub/options.ts';
@@ -8,7 +11,7 @@ import type { Cached, CachedOptions, Shelf } from './cached.ts';
 import type { WebOptions } from './options.ts';
 import type { Channel } from './rpc.ts';
 
-/** Pages load it when they open a URL. */
+/** Loaded when a URL is first opened, so that pages do not download it before. */
 const openCached = async (url: string, shelf: Shelf | undefined, options: CachedOptions): Promise<Cached> =>
   (await import('./cached.ts')).openCached(url, shelf, options);
 
@@ -23,13 +26,13 @@ export interface Opened {
   readonly byteLength: number;
   readonly how: Cached['how'];
 }
-/** `now`: as Cached.close has it. */
+/** `now`: see Cached.close. */
 export type OpenRequest = { readonly start: number; readonly end: number } | { readonly close: true; readonly now: boolean };
 
 export interface OpenOptions extends Pick<WebOptions, 'headers' | 'cache'> {
   readonly hub?: HubOptions;
   readonly signal: AbortSignal | undefined;
-  /** Starts a worker; undefined where there is none to be had: then the page itself downloads. */
+  /** Starts a worker; undefined if workers are not available, so that the page itself downloads. */
   readonly start: (() => Promise<Channel>) | undefined;
 }
 
@@ -54,7 +57,10 @@ export async function openSource(source: string | URL | SourceLike, options: Ope
   return { ...opened, ...namesOfUrl(url) };
 }
 
-/** A URL, relative to the page. @throws ERR_SOURCE */
+/**
+ * Resolves a URL relative to the page.
+ * @throws ERR_SOURCE
+ */
 export function absolute(source: string | URL): URL {
   try {
     return new URL(source, globalThis.location?.href);
@@ -90,7 +96,8 @@ async function openUrl(url: string, { headers, cache = true, signal, start }: Op
     return {
       bytes: checkedBytes(byteLength, (from, end, signal) => worker.call({ start: from, end } satisfies OpenRequest, { signal })),
       async close() {
-        // Said here: the worker hears of an abort only where it ends a read, and most come between two.
+        // State the abort here: the worker learns of an abort only if it ends a read, and most
+        // aborts come between reads.
         await worker.call({ close: true, now: signal?.aborted ?? false } satisfies OpenRequest).catch(() => {});
         worker.close();
       },
@@ -101,7 +108,10 @@ async function openUrl(url: string, { headers, cache = true, signal, start }: Op
   }
 }
 
-/** The worker's side: opens a page's URL, then answers its requests. @throws ERR_DOWNLOAD, or signal.reason */
+/**
+ * Worker's side: opens the page's URL, then answers its requests.
+ * @throws ERR_DOWNLOAD, or signal.reason
+ */
 export async function serveSource({ url, headers, reload }: OpenInit, shelf: Shelf | undefined, signal: AbortSignal) {
   const { bytes, how, close } = await openCached(url, shelf, { headers, reload, signal });
   return {

@@ -1,15 +1,16 @@
-/** Kernels in a page: the chosen build out of its own chunk, or the ones the caller brings. */
+/** Kernels of a page: the chosen build from its own chunk, or kernels passed by the caller. */
 import type { WasmModule } from '../globals.ts';
 import { QuantletError } from '../errors.ts';
 import { BUILDS, isModule, isThreaded, type Build } from '../wasm/load.ts';
 import { withSharedMemory } from '../wasm/shared-memory.ts';
 
-/** Compiled kernels, their bytes, or where they can be fetched. */
+/** Compiled kernels, their bytes, or their URL. */
 export type WasmSource = WasmModule | ArrayBuffer | ArrayBufferView | Response | URL | string;
 
 type Kind = 'simd' | 'relaxed' | 'dotadd';
 
-// One literal import each, so that a bundler makes one chunk a kind and a page loads only the one it runs.
+// A literal import for each, so that a bundler makes a chunk of each kind, and a page loads only
+// the one it runs.
 const CHUNKS: { readonly [K in Kind]: () => Promise<{ readonly deflated: string }> } = {
   simd: () => import('../inline/simd.js'),
   relaxed: () => import('../inline/relaxed.js'),
@@ -34,7 +35,10 @@ async function inflate(build: Build): Promise<WasmModule> {
   }
 }
 
-/** The build that comes with the package, compiled once for all models of the page. @throws ERR_BUILD_UNAVAILABLE */
+/**
+ * The package's build, compiled once for all models of the page.
+ * @throws ERR_BUILD_UNAVAILABLE
+ */
 export function inlinedModule(build: Build): Promise<WasmModule> {
   const known = modules.get(build) ?? inflate(build);
   modules.set(build, known);
@@ -78,8 +82,8 @@ async function fetched(source: Response | URL | string): Promise<ArrayBuffer> {
 }
 
 /**
- * Which build a module is: scripts/build.mjs writes its name into a custom section.
- * @throws ERR_INVALID_ARGUMENT where it is none, or not the wanted one
+ * Build of a module, from a custom section that scripts/build.mjs writes.
+ * @throws ERR_INVALID_ARGUMENT if the module is not a build, or not the wanted one
  */
 export function buildOf(module: WasmModule, wanted?: string): Build {
   const [section] = WebAssembly.Module.customSections(module, 'quantlet');

@@ -1,13 +1,19 @@
-/** Starting workers where bundlers and content security policies each allow a different way. */
+/** Starts workers, in ways that suit different bundlers and content security policies. */
 import { QuantletError } from '../errors.ts';
 import { READY, openChannel, type Channel, type WorkerLike } from './rpc.ts';
 
 export type CreateWorker = () => WorkerLike | Promise<WorkerLike>;
 
-/** A worker that neither runs nor fails by then counts as failed: some policies block without an event. */
+/**
+ * Time after which a worker that neither runs nor fails counts as failed. Some policies block a
+ * worker without an event.
+ */
 const START_MS = 10_000;
 
-/** Works in every bundler, but needs `blob:` in worker-src where the page has a policy; also where files have no COEP header. */
+/**
+ * Worker from a blob. Works with every bundler and if files have no COEP header, but a page with a
+ * policy must allow `blob:` in worker-src.
+ */
 async function blobWorker(): Promise<WorkerLike> {
   const { source } = await import('../inline/worker.js');
   const url = URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));
@@ -18,7 +24,9 @@ async function blobWorker(): Promise<WorkerLike> {
   return worker;
 }
 
-/** webpack and Vite see this literal and emit a file of their own; needs no `blob:`. */
+/**
+ * Worker from a file. webpack and Vite recognise this literal and emit a file; needs no `blob:`.
+ */
 function fileWorker(): WorkerLike {
   return new Worker(new URL('../../dist/worker/web.js', import.meta.url), { type: 'module' });
 }
@@ -26,7 +34,7 @@ function fileWorker(): WorkerLike {
 /** The way that worked in this page, tried first from then on. */
 let known: CreateWorker | undefined;
 
-/** Resolves when the script runs. */
+/** Creates a worker and waits until its script runs. */
 async function ready(create: CreateWorker): Promise<Channel> {
   const worker = await create();
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -57,8 +65,8 @@ async function ready(create: CreateWorker): Promise<Channel> {
 }
 
 /**
- * A running worker: the caller's own, else a blob, else a file.
- * @throws ERR_WORKER_LOST with the reason of each way that failed
+ * A running worker: from createWorker if given, else from a blob, else from a file.
+ * @throws ERR_WORKER_LOST with the reason of each failed attempt
  */
 export async function startWorker(createWorker?: CreateWorker): Promise<Channel> {
   if (typeof Worker !== 'function' && !createWorker) throw new QuantletError('ERR_WORKER_LOST', 'this runtime has no workers');
