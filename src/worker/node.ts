@@ -1,4 +1,7 @@
-/** What a Piscina worker runs: a task serves as one thread until no more steps come (threads/serve.ts), or reads weights (threads/loading.ts). */
+/**
+ * Code of a Piscina worker in Node. A task serves as one thread until no more steps come
+ * (threads/serve.ts), or reads weights (threads/loading.ts).
+ */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { QuantletError } from '../errors.ts';
 import { changedWhileRead, cutWhileRead, type FileIdentity } from '../io/source.ts';
@@ -11,15 +14,15 @@ import { bytesIn, memoryOf } from '../wasm/memory.ts';
 let made: readonly Kernels[] | undefined;
 const kernelsOf = ({ module, memories }: Compute): readonly Kernels[] => (made ??= memories.map((memory) => instantiate(module, memory)));
 
-/** A task that says no more than that this worker takes tasks. */
+/** An empty task, which shows that the worker takes tasks. */
 export function start(): void {}
 
-/** `compute` is sent with every task; the first one needs it. */
+/** Serves as a thread. `compute` is sent with every task; the first one needs it. */
 export function serve({ compute, ...task }: ServeTask & { compute: Compute }): void {
   serveSteps(kernelsOf(compute), compute, task);
 }
 
-/** @throws ERR_SOURCE where it is not the file that the host has opened, or no longer as it was */
+/** @throws ERR_SOURCE if the file is not the one that the host opened, or has changed since */
 function mustBeSame(fd: number, { path, ino, byteLength, mtimeMs }: FileIdentity): void {
   const now = fstatSync(fd);
   if (now.ino !== ino || now.size !== byteLength || now.mtimeMs !== mtimeMs) throw changedWhileRead(path);
@@ -37,7 +40,7 @@ function openAgain(file: FileIdentity): number {
   }
 }
 
-/** Takes pieces until there are no more, or one cannot be read: then the other workers stop too. */
+/** Reads pieces until none are left. If one cannot be read, all workers stop. */
 export function load({ files, pieces, heads, words, ith, compute }: LoadTask & { compute: Compute }): LoadFailure | undefined {
   const { memories } = compute;
   const kernels = kernelsOf(compute);
@@ -50,7 +53,8 @@ export function load({ files, pieces, heads, words, ith, compute }: LoadTask & {
       const [number, offset, bytes, head, at, type, to, ne0, rows, broken, scratch, scratchBytes] = piece;
       ({ path } = files[number]);
       const fd = (opened[number] ??= openAgain(files[number]));
-      // What is packed has been in this thread's L2 cache alone, and is written once to where it belongs.
+      // Read weights that need packing into this thread's scratch, which stays in its L2 cache, and
+      // pack from there to the final address.
       const plain = scratch + ith * scratchBytes;
       const target = bytesIn(memories, type < 0 ? at : plain, bytes);
       for (let done = 0; done < bytes;) {

@@ -1,4 +1,7 @@
-/** What a Piscina worker of `quantlet quantize` runs: rows of one type to rows of another, in a memory of its own. */
+/**
+ * Code of a Piscina worker of `quantlet quantize`: converts rows from one type to another, in a
+ * memory of its own.
+ */
 import { move, workerData } from 'piscina';
 import type { RowsModules, RowsTask } from '../threads/rows-node.ts';
 import { TYPE } from '../type-traits.ts';
@@ -12,7 +15,11 @@ const memory = new WebAssembly.Memory({ initial: ARENA_BASE / PAGE, maximum: MEM
 const kernels = instantiate(modules.kernels, memory);
 const quantizer = createQuantizer(modules.quantize);
 
-/** threads/rows-node.ts has checked the task. Nothing else sees this worker's memory, so it may grow. A number is the row that cannot be quantised. */
+/**
+ * Converts the rows of a task that threads/rows-node.ts has checked. The memory may grow, because
+ * only this worker uses it. A result that is a number is the index of a row that cannot be
+ * quantised.
+ */
 export function quantize({ from, to, ne0, nrows, data, imatrix }: RowsTask): unknown {
   const arena = createAllocator(ARENA_BASE);
   const source = arena.take(data.length);

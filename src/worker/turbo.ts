@@ -1,6 +1,8 @@
 /**
- * A process of its own, since V8 may end it: runs the self-test on kernels with turbo (node turbo.js KERNELS BUILD FLAGS...) and prints the names of those
- * that gave other bits. The flags are set as compileTurbo() sets them, at run time: V8 derives other flags from those that it is started with.
+ * Self-test of kernels with turbo, in a process of its own because V8 may end it. Usage:
+ * `node turbo.js KERNELS BUILD FLAGS...`. Prints the names of kernels whose bits differ. Flags are
+ * set at run time, like in compileTurbo(), because V8 derives other flags from those that it is
+ * started with.
  */
 import { readFileSync } from 'node:fs';
 import { EXPECTED } from '../turbo/bits.ts';

@@ -1,6 +1,7 @@
 /**
- * The one worker script for browsers; the first request says which role it is to take. The build turns it into a classic script without
- * imports, so that the same text runs as a blob and by URL, bundled or not.
+ * The only worker script for browsers. The first request sets its role. The build makes it a
+ * classic script without imports, so that the same text runs from a blob and from a URL, bundled or
+ * not.
  */
 import { createSingle } from '../threads/single.ts';
 import type { RemoteInit, RemoteRequest } from '../threads/remote.ts';
@@ -12,11 +13,11 @@ import { serveSource, type OpenInit } from '../web/source.ts';
 import { instantiate } from '../wasm/load.ts';
 import { createMemories } from '../wasm/memory.ts';
 
-/** One of nth threads over shared memories. */
+/** Runs one of nth threads over shared memories. */
 export interface ThreadInit extends Compute {
   readonly role: 'thread';
 }
-/** Waits for words of shared memory on behalf of a page that has no Atomics.waitAsync. */
+/** Waits for words of shared memory, for a page without Atomics.waitAsync. */
 export interface WatchInit {
   readonly role: 'watch';
   readonly memory: WebAssembly.Memory;
@@ -25,7 +26,7 @@ export type Init = ThreadInit | WatchInit | RemoteInit | OpenInit;
 
 type Handler = (request: never, signal: AbortSignal) => unknown;
 
-/** Takes a role: gives the handler of all later requests, and the answer to the first one. */
+/** Takes a role. Returns the handler of all later requests, and the answer to the first one. */
 async function become(init: Init, signal: AbortSignal): Promise<{ handler: Handler; answer?: unknown }> {
   switch (init.role) {
     case 'thread': {
