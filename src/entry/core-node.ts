@@ -1,4 +1,7 @@
-/** quantlet/core on Node, Deno and Bun: createEngine brings its own kernels and threads; the rest is as in core.ts. */
+/**
+ * quantlet/core on Node, Deno and Bun: createEngine has its own kernels and threads; the rest is as
+ * in core.ts.
+ */
 import { createEngineOn } from '../core/create.ts';
 import type { Engine } from '../core/engine.ts';
 import { createEngine as createEdgeEngine, type CreateEngineOptions } from './core.ts';
@@ -8,7 +11,7 @@ export * from '../core/api.ts';
 export * from './common.ts';
 export { loadModel, type CreateEngineOptions } from './core.ts';
 
-/** @see createEngine of core.ts; here `wasm` may be left out, and threads are workers. */
+/** As createEngine of core.ts, but `wasm` is optional, and threads are workers. */
 export async function createEngine(options: CreateEngineOptions = {}): Promise<Engine> {
   if (options?.wasm !== undefined) return createEdgeEngine(options);
   enableFor(options?.build);

@@ -1,5 +1,6 @@
 /**
- * quantlet/core: tensors, graphs in ggml's vocabulary, plans, and the kernels that the models run on; and loadModel for any runtime.
+ * quantlet/core: tensors, graphs in ggml's vocabulary, plans, and the kernels that models run on.
+ * Also loadModel for any runtime.
  *
  *   const engine = await createEngine({ threads: 2 });
  *   const w = engine.tensor('f32', [64, 8], weights), x = engine.tensor('f32', [64], input);
@@ -7,8 +8,8 @@
  *   await engine.compute(plan);
  *   engine.read(y); // Float32Array of 8
  *
- * On Node, Deno and Bun createEngine finds its kernels and threads (core-node.ts). Elsewhere there is one thread, and nothing is loaded
- * but what the caller brings: { wasm }.
+ * On Node, Deno and Bun, createEngine finds its kernels and threads (core-node.ts). Elsewhere there
+ * is one thread, and the caller passes the kernels: { wasm }.
  */
 import { createEngineOn } from '../core/create.ts';
 import type { Engine, EngineOptions } from '../core/engine.ts';
@@ -20,12 +21,15 @@ export * from '../core/api.ts';
 export * from './common.ts';
 
 export interface CreateEngineOptions extends EngineOptions {
-  /** The kernels: one of the package's dist/wasm/simd.wasm and relaxed.wasm as a module, bytes, Response or URL. Needed where there is no file system. */
+  /**
+   * The kernels: the package's dist/wasm/simd.wasm or relaxed.wasm, as a module, bytes, Response or
+   * URL. Required without a file system.
+   */
   wasm?: LoadOptions['wasm'];
 }
 
 /**
- * Starts an engine: a memory for tensors, and threads that compute.
+ * Starts an engine, which has a memory for tensors, and threads that compute.
  * @throws ERR_NO_SIMD, ERR_BUILD_UNAVAILABLE, ERR_INVALID_ARGUMENT, ERR_OUT_OF_MEMORY
  */
 export async function createEngine(options: CreateEngineOptions = {}): Promise<Engine> {
@@ -34,8 +38,9 @@ export async function createEngine(options: CreateEngineOptions = {}): Promise<E
 
 /**
  * Loads a GGUF model.
- * @param source an absolute URL, `hf:OWNER/REPO[:QUANT]`, an ArrayBuffer, a Blob, or { byteLength, slice(start, end) } over a binding or an asset
- * @throws QuantletError with a code for a file that cannot be got, read or run, or signal.reason
+ * @param source an absolute URL, `hf:OWNER/REPO[:QUANT]`, an ArrayBuffer, a Blob, or { byteLength,
+ * slice(start, end) } over a binding or an asset
+ * @throws QuantletError with a code if the file cannot be fetched, read or run; or signal.reason
  */
 export function loadModel(source: ModelSource | readonly ModelSource[], options?: LoadOptions): Promise<Model> {
   return loadModelOnEdge(undefined, source, options);

@@ -1,4 +1,4 @@
-/** quantlet for edge runtimes of the edge-light kind (Vercel, Next): one thread, without relaxed SIMD. */
+/** Entry for runtimes of the edge-light kind (Vercel, Next): one thread, without relaxed SIMD. */
 import type { ModelSource } from '../io/model-files.ts';
 import type { LoadOptions, Model } from '../model.ts';
 import kernels from '../../dist/wasm/simd.wasm?module';
@@ -8,8 +8,9 @@ export * from './common.ts';
 
 /**
  * Loads a GGUF model.
- * @param source an absolute URL, `hf:OWNER/REPO[:QUANT]`, an ArrayBuffer, a Blob, or { byteLength, slice(start, end) } over a binding or an asset
- * @throws QuantletError with a code for a file that cannot be got, read or run, or signal.reason
+ * @param source an absolute URL, `hf:OWNER/REPO[:QUANT]`, an ArrayBuffer, a Blob, or { byteLength,
+ * slice(start, end) } over a binding or an asset
+ * @throws QuantletError with a code if the file cannot be fetched, read or run; or signal.reason
  */
 export function loadModel(source: ModelSource | readonly ModelSource[], options?: LoadOptions): Promise<Model> {
   return loadModelOnEdge(kernels, source, options);

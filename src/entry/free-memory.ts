@@ -1,9 +1,10 @@
-/** Memory that is free, by Linux's files. */
+/** Free memory, from Linux's files. */
 
 /**
- * Memory that Linux gives without ending a process: memory that is free or holds what can be read again, and swap, within the container's limit (cgroup v2 or
- * v1). Other systems' figures leave out memory that they would give.
- * @param text a file's text; throws if there is no such file
+ * Memory that Linux gives without ending a process: memory that is free or can be reclaimed, plus
+ * swap, within the container's limit (cgroup v2 or v1). Undefined on other systems, whose figures
+ * leave out memory that they would give.
+ * @param text returns a file's text; throws if there is no such file
  */
 export function freeMemory(text: (path: string) => string): number | undefined {
   const read = (path: string, find: RegExp): number => {

@@ -1,4 +1,4 @@
-/** quantlet/hub for pages: the models that the browser keeps. */
+/** quantlet/hub for pages: models that the browser has cached. */
 import { QuantletError } from '../errors.ts';
 import {
   DOWNLOAD_OPTIONS,
@@ -18,10 +18,10 @@ import { startWorker } from '../web/workers.ts';
 export type { LoadProgress } from '../engine/platform.ts';
 export type { DownloadOptions, HubOptions, KeptModel, ListOptions, RemoveOptions } from '../hub/options.ts';
 
-/** Bytes that are asked for at once. */
+/** Bytes of one read. */
 const PIECE = 4 << 20;
 
-/** The addresses of a model's files, from that of any of them. */
+/** URLs of all files of a model, from the URL of any of them. */
 function partsOfUrl(url: URL): readonly URL[] {
   const at = url.pathname.lastIndexOf('/') + 1;
   const names = partsOf(decodeURIComponent(url.pathname.slice(at)));
@@ -29,10 +29,13 @@ function partsOfUrl(url: URL): readonly URL[] {
 }
 
 /**
- * Brings a model, as loadModel does while it reads it, unless it is there already; taken up where an earlier download broke off.
- * @param source `hf:OWNER/REPO[:QUANT]` or `hf:OWNER/REPO/FILE.gguf`, or a URL, taken relative to the page
- * @returns the address of its file, of a split model of the first
- * @throws QuantletError ERR_DOWNLOAD, ERR_IO where the browser keeps nothing, ERR_INVALID_ARGUMENT, or signal.reason
+ * Downloads a model, as loadModel does while it reads it, unless it is cached. Resumes an
+ * interrupted download.
+ * @param source `hf:OWNER/REPO[:QUANT]` or `hf:OWNER/REPO/FILE.gguf`, or a URL, relative to the
+ * page
+ * @returns the URL of its file; for a split model, of the first file
+ * @throws QuantletError ERR_DOWNLOAD, ERR_IO if the browser does not store it,
+ * ERR_INVALID_ARGUMENT, or signal.reason
  */
 export async function download(source: string | URL, options?: DownloadOptions): Promise<string> {
   const { reload = false, headers, signal, onProgress, createWorker, ...hub } = checkOptions('download', options, DOWNLOAD_OPTIONS);
@@ -69,7 +72,7 @@ export async function download(source: string | URL, options?: DownloadOptions):
   return parts[0].href;
 }
 
-/** A model as its files are kept, by the address of the first. */
+/** The cached files of a model. `first` is the URL of its first file. */
 interface Group {
   readonly first: URL;
   readonly files: readonly KeptFile[];
@@ -87,7 +90,7 @@ async function groups(): Promise<Group[]> {
   return [...byFirst.values()];
 }
 
-/** The models that are kept, those included whose download broke off. */
+/** Cached models, including incomplete downloads. */
 export async function list(options?: Pick<DownloadOptions, 'endpoint'>): Promise<KeptModel[]> {
   const { endpoint } = checkOptions('list', options, LIST_OPTIONS);
   const hub = hubFor(endpoint === undefined ? {} : { hub: { endpoint } });
@@ -103,10 +106,10 @@ export async function list(options?: Pick<DownloadOptions, 'endpoint'>): Promise
 }
 
 /**
- * Removes a model that is kept, all its parts and what is there of a broken download.
- * @param source what it was downloaded by, or its `source` in list()
- * @returns bytes that this freed; 0 where it was not there
- * @throws QuantletError ERR_BUSY where it is being loaded, ERR_INVALID_ARGUMENT
+ * Removes a cached model: all its parts, also of an incomplete download.
+ * @param source the source it was downloaded from, or its `source` in list()
+ * @returns number of bytes freed; 0 if it was not cached
+ * @throws QuantletError ERR_BUSY if it is being loaded, ERR_INVALID_ARGUMENT
  */
 export async function remove(source: string | URL, options?: RemoveOptions): Promise<number> {
   const { endpoint } = checkOptions('remove', options, REMOVE_OPTIONS);
@@ -123,7 +126,7 @@ export async function remove(source: string | URL, options?: RemoveOptions): Pro
   return freed;
 }
 
-/** The kept model that is meant by a repository's name, quant or file. */
+/** Finds the cached model that a repository's name, quant or file refers to. */
 function ofRepo<G extends { readonly remote: RemoteModel }>(
   all: readonly G[],
   { repo, wanted }: Extract<RemoteModel, { repo: unknown }>,

@@ -1,4 +1,4 @@
-/** quantlet/hub for Node, Deno and Bun: the models that were downloaded. */
+/** quantlet/hub for Node, Deno and Bun: models that were downloaded. */
 import { bring, keptModels, removeModel } from '../hub/model-store.ts';
 import {
   DOWNLOAD_OPTIONS,
@@ -17,10 +17,11 @@ export type { LoadProgress } from '../engine/platform.ts';
 export type { DownloadOptions, HubOptions, KeptModel, ListOptions, RemoveOptions } from '../hub/options.ts';
 
 /**
- * Brings a model, as loadModel does before it reads it, unless it is there already: taken up where an earlier download broke off, checked by its size and SHA-256.
- * Of processes that want the same file one downloads it.
+ * Downloads a model, as loadModel does before it reads it, unless it is already downloaded. Resumes
+ * an interrupted download, and checks size and SHA-256. If several processes want the same file,
+ * one downloads it.
  * @param source `hf:OWNER/REPO[:QUANT]` or `hf:OWNER/REPO/FILE.gguf`, or a URL
- * @returns the path of its file, of a split model of the first
+ * @returns the path of its file; for a split model, of the first file
  * @throws QuantletError ERR_DOWNLOAD, ERR_IO, ERR_INVALID_ARGUMENT, or signal.reason
  */
 export async function download(source: string | URL, options?: DownloadOptions): Promise<string> {
@@ -29,15 +30,15 @@ export async function download(source: string | URL, options?: DownloadOptions):
   return bring(store, remoteOf(source, store, 'the source'));
 }
 
-/** The models that are kept, those included whose download broke off. */
+/** Downloaded models, including incomplete downloads. */
 export async function list(options?: Pick<HubOptions, 'folder'>): Promise<KeptModel[]> {
   return keptModels(storeFor({ hub: checkOptions('list', options, LIST_OPTIONS) }));
 }
 
 /**
- * Removes a model that is kept, all its parts and what is there of a broken download.
- * @param source what it was downloaded by, or its `source` or `path` in list()
- * @returns bytes that this freed; 0 where it was not there
+ * Removes a downloaded model: all its parts, also of an incomplete download.
+ * @param source the source it was downloaded from, or its `source` or `path` in list()
+ * @returns number of bytes freed; 0 if it was not there
  * @throws QuantletError ERR_IO, ERR_INVALID_ARGUMENT, or signal.reason
  */
 export async function remove(source: string | URL, options?: RemoveOptions): Promise<number> {

@@ -1,4 +1,7 @@
-/** Node, Deno and Bun as a Platform: files, kernels from the package's folder, flags of V8. Not exported from the package: its own command line uses it too. */
+/**
+ * Platform of Node, Deno and Bun: files, kernels from the package's folder, V8's flags. Not
+ * exported from the package; the command line uses it, too.
+ */
 import { readFileSync } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -22,13 +25,16 @@ import { advice, isRemote, locate, remoteOf } from '../hub/repository.ts';
 import { openUrl, repoHint } from '../io/open-url.ts';
 import type { LoadOptions } from '../load-options.ts';
 
-// A literal URL for each: bundlers and nft follow these, and lose computed ones.
+// A literal URL for each, because bundlers and nft follow literals but not computed URLs.
 const SIMD = import.meta.url ? new URL('../../dist/wasm/simd.wasm', import.meta.url) : undefined;
 const RELAXED = import.meta.url ? new URL('../../dist/wasm/relaxed.wasm', import.meta.url) : undefined;
 const DOTADD = import.meta.url ? new URL('../../dist/wasm/dotadd.wasm', import.meta.url) : undefined;
 const WASM = { simd: SIMD, relaxed: RELAXED, dotadd: DOTADD };
 
-/** The file of a build, in which the memory is not shared: with threads and without it is the same. */
+/**
+ * File of a build, in which the memory is not shared. Builds with and without threads use the same
+ * file.
+ */
 function wasmFile(build: Build): string {
   const kind = build.replace(/-threads$/, '') as keyof typeof WASM;
   return packageFile(WASM[kind], `dist/wasm/${kind}.wasm`);
@@ -37,8 +43,9 @@ function wasmFile(build: Build): string {
 let features: Features | undefined;
 
 /**
- * Detected once: V8 keeps the code of a module that it has seen, and in a process whose flags turbo has changed since, Node 26 ends with a segmentation
- * fault when it is instantiated again (code that counts its calls, and an instance without room for the counts).
+ * Detects features once. V8 caches the code of a module. If turbo has changed the flags since, Node
+ * 26 crashes when such a module is instantiated again, because the cached code counts calls and the
+ * new instance has no room for the counts.
  */
 function featuresOnce(): Features {
   refuseUnfit();
@@ -46,8 +53,9 @@ function featuresOnce(): Features {
 }
 
 /**
- * Node 20 has relaxed SIMD behind a flag of the whole process, which reaches existing workers too. Only the command line and
- * whoever asks for a relaxed build set it; newer versions have it on and know no such flag.
+ * Enables relaxed SIMD on Node 20, which has it behind a flag. The flag affects the whole process,
+ * including running workers, so it is set only by the command line and for callers who ask for a
+ * relaxed build. Newer versions have it enabled and do not know the flag.
  */
 export function enableRelaxedSimd(): void {
   if (!process.versions.node.startsWith('20.') || featuresOnce().relaxed) return;
@@ -55,7 +63,7 @@ export function enableRelaxedSimd(): void {
   features = undefined;
 }
 
-/** What a build that was asked for needs of the process. */
+/** Sets process flags that a requested build needs. */
 export function enableFor(wanted: string | undefined): void {
   const build = wanted || platform.forcedBuild();
   if (BUILDS.some((b) => b === build && isRelaxed(b))) enableRelaxedSimd();
@@ -63,7 +71,7 @@ export function enableFor(wanted: string | undefined): void {
 
 const modules = new Map<string, Promise<WebAssembly.Module>>();
 
-/** A build's module by what makes it, made once. */
+/** Caches a module by key, so that it is made once. */
 function once(key: string, make: () => Promise<WebAssembly.Module>): Promise<WebAssembly.Module> {
   const known = modules.get(key) ?? make();
   modules.set(key, known);
@@ -71,12 +79,16 @@ function once(key: string, make: () => Promise<WebAssembly.Module>): Promise<Web
   return known;
 }
 
-/** A build's file. Read at once: it takes a tenth of a millisecond, and a promise for it comes back when this thread has nothing else to do. */
+/**
+ * Bytes of a build. Read synchronously: it takes 0.1 ms, while a promise would resolve only when
+ * this thread is idle.
+ */
 const bytesOf = (build: Build): Uint8Array<ArrayBuffer> => withSharedMemory(readFileSync(wasmFile(build)), isThreaded(build));
 
 async function compile(build: Build): Promise<WebAssembly.Module> {
   const bytes = bytesOf(build);
-  // Since Node 24 a process that waits for nothing but V8's compilers ends (with --no-wasm-lazy-compilation, say): a timer keeps it.
+  // Since Node 24, a process that waits only for V8's compilers ends (for example with
+  // --no-wasm-lazy-compilation). A timer keeps it alive.
   const wait = setInterval(() => {}, 1000);
   try {
     return await WebAssembly.compile(bytes);
@@ -89,17 +101,20 @@ async function compile(build: Build): Promise<WebAssembly.Module> {
 
 let ownProcess = false;
 
-/** Says that this process runs nothing but quantlet, as the command line's: V8's flags may stay as turbo wants them. */
+/**
+ * Declares that this process runs only quantlet, like the command line's. V8's flags may then stay
+ * set for turbo.
+ */
 export function takeProcess(): void {
   ownProcess = true;
 }
 
 let turboOff: string | undefined;
 
-/** Why turbo was last asked for in vain, in words. */
+/** Reason that turbo was not used at the last request, in words. */
 export const whyNoTurbo = (): string | undefined => turboOff;
 
-/** The build with turbo where that is right here, else without. */
+/** Compiles the build with turbo if that is available and passes the self-test, else without. */
 async function compileWithTurbo(build: Build, workers: Promise<unknown> | undefined): Promise<WebAssembly.Module> {
   turboOff = unavailable();
   if (turboOff === '') {
@@ -114,13 +129,13 @@ async function compileWithTurbo(build: Build, workers: Promise<unknown> | undefi
 
 async function turboModule(build: Build, wanted: Turbo, workers: Promise<unknown> | undefined): Promise<WebAssembly.Module> {
   const module = await once(`${build} with turbo`, () => compileWithTurbo(build, workers));
-  // The command line has lines of its own.
+  // The command line reports this itself.
   if (wanted === true && !isTurbo(module) && !ownProcess)
     process.emitWarning(`turbo is off: ${turboOff}`, { type: 'QuantletWarning', code: 'QUANTLET_TURBO_OFF' });
   return module;
 }
 
-/** Why a file cannot be read, in words. */
+/** Reason that a file cannot be read, in words. */
 export const whyNot = ({ code, message }: NodeJS.ErrnoException): string =>
   code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a folder' : message;
 
@@ -129,7 +144,7 @@ async function openFile(path: string): Promise<OpenedFile> {
     const hint = /^~[\\/]/.test(path) ? '; ~ is the home folder to a shell alone: give the whole path' : repoHint(path);
     throw new QuantletError('ERR_SOURCE', `cannot open ${path}: ${whyNot(cause)}${cause.code === 'ENOENT' ? hint : ''}`, { cause });
   };
-  // A folder can be opened, but not read.
+  // A folder can be opened but not read.
   await stat(path).then((s) => s.isDirectory() && problem(Object.assign(new Error(), { code: 'EISDIR' })), problem);
   const file = await open(path).catch(problem);
   const { size, ino, mtimeMs } = await file.stat().catch(problem);
@@ -140,7 +155,7 @@ async function openFile(path: string): Promise<OpenedFile> {
       if (bytesRead === 0) throw cutWhileRead(path, start + at, target.length - at);
       at += bytesRead;
     }
-    // Weights may be read for as long as the model is in use.
+    // Check every time: weights may be read for as long as the model is in use.
     const now = await file.stat();
     if (now.size !== size || now.mtimeMs !== mtimeMs) throw changedWhileRead(path);
   };
@@ -159,7 +174,7 @@ function parsedUrl(text: string): URL {
   throw new QuantletError('ERR_INVALID_ARGUMENT', `the source is "${text}", which is not a valid URL; expected a path or a file: URL`);
 }
 
-/** @throws ERR_INVALID_ARGUMENT for a URL of another machine, or of a name that no file has */
+/** @throws ERR_INVALID_ARGUMENT for a URL of another machine, or of a name that no file can have */
 function pathOfUrl(url: URL): string {
   try {
     return fileURLToPath(url);
@@ -175,7 +190,7 @@ function pathOfUrl(url: URL): string {
 export const platform: Platform = {
   open: async (source) => {
     if (typeof source !== 'string' && !(source instanceof URL)) return { bytes: toBytes(source), close: async () => {} };
-    // import.meta.resolve gives a file: URL as a string.
+    // import.meta.resolve returns a file: URL as a string.
     const url = typeof source !== 'string' ? source : /^(file:|https?:\/\/)/i.test(source) ? parsedUrl(source) : undefined;
     if (!url) return openFile(source as string);
     if (url.protocol === 'file:') return openFile(pathOfUrl(url));
@@ -192,13 +207,13 @@ export const platform: Platform = {
   spawnThreads,
   growsMemory: process.versions.bun === undefined,
   freeMemory: () => freeMemory((path) => readFileSync(path, 'utf8')),
-  // The command line has lines of its own.
+  // The command line reports this itself.
   warn: (message) => void (ownProcess || process.emitWarning(message, { type: 'QuantletWarning', code: 'QUANTLET_MODEL' })),
 };
 
 type NetOptions = Pick<LoadOptions, 'hub' | 'headers' | 'cache' | 'signal' | 'onProgress'>;
 
-/** The models of the net and their folder, as a program's options say. */
+/** Store of downloaded models and its folder, for a program's options. */
 export const storeFor = ({ hub, headers, cache, signal, onProgress }: NetOptions): ModelStore =>
   createStore({
     ...hub,
@@ -213,7 +228,10 @@ export const storeFor = ({ hub, headers, cache, signal, onProgress }: NetOptions
     warn: (message) => process.emitWarning(message, { type: 'QuantletWarning', code: 'QUANTLET_DOWNLOAD' }),
   });
 
-/** The platform of one load: what comes from the net is downloaded first, or (`cache: false`) read as it comes. */
+/**
+ * Platform of one load. A remote model is downloaded first or, with `cache: false`, read directly
+ * from the network.
+ */
 export function platformFor(options: NetOptions & Pick<LoadOptions, 'build'>): Platform {
   enableFor(options.build);
   const openRemote = async (source: string | URL, signal: AbortSignal | undefined): Promise<OpenedFile> => {

@@ -1,4 +1,7 @@
-/** quantlet/openai: OpenAI's HTTP interface, Anthropic's and llama-server's over models, for every runtime that has Request and Response. */
+/**
+ * quantlet/openai: the HTTP interfaces of OpenAI, Anthropic and llama-server over models, for every
+ * runtime with Request and Response.
+ */
 export type { Backend } from '../openai/backend.ts';
 export {
   openBatches,

@@ -1,10 +1,13 @@
-/** Machines that Node runs on and quantlet does not. No page is opened on one. */
+/**
+ * Machines on which Node runs but quantlet does not. (Browsers are not checked: none runs on such a
+ * machine.)
+ */
 import { QuantletError } from '../errors.ts';
 
 /**
- * Refuses a machine on which nothing runs. Weights are read where they lie, in WebAssembly's byte order; a memory of up to 4 GiB has no room in an address space
- * of 32 bits.
- * @param bytes a 1 of 16 bits, in the machine's order
+ * Refuses a machine on which quantlet cannot run. WebAssembly is little-endian, and weights are
+ * used as they lie in the file. A 32-bit address space has no room for a memory of up to 4 GiB.
+ * @param bytes a 16-bit 1 in the machine's byte order
  * @throws ERR_NO_SIMD
  */
 export function refuseUnfit(arch: string = process.arch, bytes: Uint8Array = new Uint8Array(Uint16Array.of(1).buffer)): void {

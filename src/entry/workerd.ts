@@ -1,4 +1,6 @@
-/** quantlet for Cloudflare Workers (workerd), which compile WebAssembly only when they are deployed: one thread. */
+/**
+ * Entry for Cloudflare Workers (workerd), which compile WebAssembly only at deployment: one thread.
+ */
 import type { ModelSource } from '../io/model-files.ts';
 import type { LoadOptions, Model } from '../model.ts';
 import kernels from '../../dist/wasm/relaxed.wasm';
@@ -8,8 +10,9 @@ export * from './common.ts';
 
 /**
  * Loads a GGUF model.
- * @param source an absolute URL, `hf:OWNER/REPO[:QUANT]`, an ArrayBuffer, a Blob, or { byteLength, slice(start, end) } over a binding or an asset
- * @throws QuantletError with a code for a file that cannot be got, read or run, or signal.reason
+ * @param source an absolute URL, `hf:OWNER/REPO[:QUANT]`, an ArrayBuffer, a Blob, or { byteLength,
+ * slice(start, end) } over a binding or an asset
+ * @throws QuantletError with a code if the file cannot be fetched, read or run; or signal.reason
  */
 export function loadModel(source: ModelSource | readonly ModelSource[], options?: LoadOptions): Promise<Model> {
   return loadModelOnEdge(kernels, source, options);
