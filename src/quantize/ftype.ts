@@ -1,20 +1,23 @@
-/** Kinds of quantised files, and the tensor types that can be made. */
+/** Kinds of quantised files, and the tensor types that they use. */
 import { QuantletError } from '../errors.ts';
 import type { TypeName, TypeTraits } from '../type-traits.ts';
 import { TYPE, typesWith } from '../type-traits.ts';
 
-/** A kind of file that llama-quantize makes: its number in `general.file_type` and the type most matrices get. */
+/**
+ * A kind of file of llama-quantize: its number in `general.file_type` and the type of most
+ * matrices.
+ */
 export interface Ftype {
   readonly name: string;
   readonly id: number;
   readonly type: TypeTraits;
-  /** A few words for the help. */
+  /** Short text for the help. */
   readonly help: string;
 }
 
 const bits = ({ typeSize, blckSize }: TypeTraits): number => (typeSize * 8) / blckSize;
 
-/** What the help says of a type besides its bits. */
+/** Remarks in the help, after a type's bits. */
 const REMARKS: { readonly [type in TypeName]?: string } = {
   q4_0: 'blocks of 32 with a scale',
   q4_1: 'scale and offset',
@@ -30,7 +33,7 @@ const REMARKS: { readonly [type in TypeName]?: string } = {
   bf16: 'with the range of 32',
 };
 
-/** The kinds that are named as their type: its number is in the table of types. */
+/** Kinds that are named like their type. Their numbers are in the table of types. */
 const PLAIN: readonly Ftype[] = typesWith((k) => k.ftype !== undefined).map((type) => {
   const remark = REMARKS[type.name];
   return {
@@ -64,22 +67,27 @@ const MIXES: readonly Ftype[] = [
   mix('IQ3_S', 26, 'iq3_s', '3.4 bits'),
   mix('IQ3_M', 27, 'iq3_s', '3.4 bits, 4.5 for values, attention outputs and the first ffn_down'),
   mix('MXFP4_MOE', 38, 'mxfp4', '4.25 bits for expert tensors, Q8_0 for the rest'),
-  // Not llama.cpp's: every matrix as mxfp4, where MXFP4_MOE gives it to expert tensors only and q8_0 to the rest.
+  // Not llama.cpp's: every matrix as mxfp4, where MXFP4_MOE gives it to expert tensors only and
+  // q8_0 to the rest.
   mix('MXFP4', 38, 'mxfp4', '4.25 bits for all matrices (not in llama.cpp)'),
 ];
 
-/** Smallest first. Source: llama.h, enum llama_ftype; names as llama-quantize lists them. */
+/**
+ * Kinds of files, smallest first. Source: llama.h, enum llama_ftype; names as llama-quantize lists
+ * them.
+ */
 export const FTYPES: readonly Ftype[] = [...MIXES, ...PLAIN].sort((a, b) => bits(a.type) - bits(b.type));
 
-/** No kind of file: every tensor stays as it is, and metadata may change. */
+/** Pseudo-kind: every tensor is copied, and only metadata may change. */
 export const COPY: Ftype = { name: 'COPY', id: -1, type: TYPE.f32, help: 'all tensors as they are' };
 
 const ALIASES: Readonly<Record<string, string>> = { Q3_K: 'Q3_K_M', Q4_K: 'Q4_K_M', Q5_K: 'Q5_K_M' };
 
 /**
- * The kind of file a TYPE argument means: a name in any case, an alias (`Q4_K` is `Q4_K_M`), or llama.cpp's number.
+ * Kind of file of a TYPE argument: a name in any case, an alias (`Q4_K` is `Q4_K_M`), or
+ * llama.cpp's number.
  *
- * @throws QuantletError ERR_USAGE with the names there are
+ * @throws QuantletError ERR_USAGE listing the names
  */
 export const parseFtype = (text: string): Ftype => {
   const name = text.toUpperCase();
@@ -94,13 +102,13 @@ export const parseFtype = (text: string): Ftype => {
   return found;
 };
 
-/** Types of weights that rows can be quantised to. */
+/** Types that weights can be quantised to. */
 export const QUANTIZERS: readonly TypeTraits<TypeName>[] = typesWith((k) => (k.quantizer && k.packed) || k.gridQuantizer);
 
 /**
- * The tensor type that `--output-tensor-type` and its like mean, a ggml name in any case.
+ * Tensor type of an argument such as that of `--output-tensor-type`, a ggml name in any case.
  *
- * @throws QuantletError ERR_USAGE with the names there are
+ * @throws QuantletError ERR_USAGE listing the names
  */
 export const parseTensorType = (text: string): TypeTraits => {
   const found = QUANTIZERS.find(({ name }) => name.toLowerCase() === text.toLowerCase());
@@ -112,5 +120,8 @@ export const parseTensorType = (text: string): TypeTraits => {
   return found;
 };
 
-/** Whether a type stores plain numbers, one by one: what can be quantised without losing what was lost before (ggml_is_quantized is its opposite). */
+/**
+ * True for types that store one number per element, so that they have lost nothing to quantisation
+ * (the opposite of ggml_is_quantized).
+ */
 export const isPlain = (type: TypeTraits): boolean => type.blckSize === 1;

@@ -1,4 +1,4 @@
-/** Importance matrices: files of llama-imatrix read, joined and written. */
+/** Importance matrices: reads, joins and writes files of llama-imatrix. */
 import { QuantletError } from '../errors.ts';
 import { getCount, getString, getStrings } from '../gguf/metadata.ts';
 import { readGGUF } from '../gguf/read.ts';
@@ -9,23 +9,26 @@ import { tensorFloats } from '../io/model-files.ts';
 import type { Bytes } from '../io/source.ts';
 import { TYPE } from '../type-traits.ts';
 
-/** Importance weights: how much each input of a matrix was used over a text. */
+/** Importance weights: how strongly a text uses each input of a matrix. */
 export interface Imatrix {
-  /** By tensor name: ne[0] mean squared activations for each of its matrices (experts), one matrix after another. */
+  /**
+   * By tensor name: ne[0] mean squared activations for each matrix (expert), one matrix after
+   * another.
+   */
   readonly values: ReadonlyMap<string, Float32Array>;
   readonly datasets: readonly string[];
   readonly chunkCount: number;
 }
 
-/** What was added up over the inputs of a tensor. */
+/** Sums over the inputs of a tensor. */
 export interface InputSums {
-  /** ne[0] sums of squares for each of its matrices (experts), one matrix after another. */
+  /** ne[0] sums of squares for each matrix (expert), one matrix after another. */
   readonly sums: Float32Array;
-  /** How many inputs were added up, for each of its matrices. */
+  /** Number of inputs summed, for each matrix. */
   readonly counts: Float32Array;
 }
 
-/** An importance matrix as files hold it. */
+/** An importance matrix in the form of files. */
 export interface ImatrixSums {
   /** By tensor name. */
   readonly entries: ReadonlyMap<string, InputSums>;
@@ -60,9 +63,10 @@ const mustBeFinite = (name: string, values: Float32Array, what = 'input'): Float
 };
 
 /**
- * Reads what llama-imatrix or writeImatrix wrote.
+ * Reads a file of llama-imatrix or writeImatrix.
  *
- * @throws QuantletError ERR_GGUF_MAGIC for the old format, ERR_GGUF_INVALID where it is no imatrix, tensors do not fit together or a value is not finite; and as readGGUF
+ * @throws QuantletError ERR_GGUF_MAGIC for the old format; ERR_GGUF_INVALID if it is not an
+ * imatrix, tensors do not match or a value is not finite; and as readGGUF
  */
 export const readImatrixSums = async (bytes: Bytes, signal?: AbortSignal): Promise<ImatrixSums> => {
   const gguf = await open(bytes, signal);
@@ -90,7 +94,10 @@ export const readImatrixSums = async (bytes: Bytes, signal?: AbortSignal): Promi
   return { entries, datasets: getStrings(gguf, 'imatrix.datasets', []), chunkCount: getCount(gguf, 'imatrix.chunk_count', 0) };
 };
 
-/** Sums divided by their counts as llama-quantize does it (in f32). An expert that was never used has no sums: all its inputs get the same weight. */
+/**
+ * Divides sums by their counts as llama-quantize does (in f32). An expert that was never used has
+ * no sums; all its inputs get weight 1.
+ */
 const means = (name: string, { sums, counts }: InputSums): Float32Array => {
   const ne0 = sums.length / counts.length;
   return mustBeFinite(
@@ -102,7 +109,10 @@ const means = (name: string, { sums, counts }: InputSums): Float32Array => {
   );
 };
 
-/** Reads the importance weights of a file. @throws as readImatrixSums */
+/**
+ * Reads the importance weights of a file.
+ * @throws as readImatrixSums
+ */
 export const readImatrix = async (bytes: Bytes, signal?: AbortSignal): Promise<Imatrix> => {
   const { entries, ...rest } = await readImatrixSums(bytes, signal);
   return { ...rest, values: new Map([...entries].map(([name, entry]) => [name, means(name, entry)])) };
@@ -111,10 +121,10 @@ export const readImatrix = async (bytes: Bytes, signal?: AbortSignal): Promise<I
 const added = (a: Float32Array, b: Float32Array): Float32Array => a.map((x, i) => x + b[i]);
 
 /**
- * What several imatrices have together, as if their texts had been measured one after another.
+ * Joins imatrices, as if their texts had been measured one after another.
  *
- * @param nCtx tokens of a window: how many there were is counted anew
- * @throws QuantletError ERR_INVALID_ARGUMENT where they are of different models
+ * @param nCtx tokens of a window, from which the number of windows is computed
+ * @throws QuantletError ERR_INVALID_ARGUMENT if they are of different models
  */
 export const joinImatrices = (all: readonly Omit<ImatrixSums, 'chunkCount'>[], nCtx: number): ImatrixSums => {
   const entries = new Map<string, InputSums>();
@@ -136,7 +146,10 @@ export const joinImatrices = (all: readonly Omit<ImatrixSums, 'chunkCount'>[], n
 const sorted = (entries: ImatrixSums['entries']): (readonly [name: string, sums: InputSums])[] =>
   [...entries].sort(([a], [b]) => (a < b ? -1 : 1));
 
-/** A file as llama-imatrix writes it. @param nCtx tokens of a window */
+/**
+ * A file as llama-imatrix writes it.
+ * @param nCtx tokens of a window
+ */
 export const writeImatrix = ({ entries, datasets, chunkCount }: ImatrixSums, nCtx: number): Uint8Array => {
   const bytesOf = (values: Float32Array): Uint8Array => new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   const shape = (ne0: number, n: number): number[] => (n === 1 ? [ne0] : [ne0, n]);
@@ -154,7 +167,10 @@ export const writeImatrix = ({ entries, datasets, chunkCount }: ImatrixSums, nCt
   );
 };
 
-/** The format that llama-imatrix had before (`--output-format dat`): mean squares times windows, the number of windows, the last text's name. */
+/**
+ * A file in the former format of llama-imatrix (`--output-format dat`): mean squares times windows,
+ * the number of windows, the last text's name.
+ */
 export const writeImatrixDat = ({ entries, datasets, chunkCount }: ImatrixSums, nCtx: number): Uint8Array => {
   const used = sorted(entries).filter(([, { counts }]) => counts.some((n) => n > 0));
   const parts: Uint8Array[] = [];

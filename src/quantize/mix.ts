@@ -1,8 +1,8 @@
-/** llama-quantize's mixes: which tensors of a model get more bits than the rest. */
+/** Mixes of llama-quantize: the tensors of a model that get more bits than the rest. */
 import type { TypeTraits } from '../type-traits.ts';
 import { TYPE } from '../type-traits.ts';
 
-/** What a tensor does in a model, as far as its type depends on it. */
+/** Role of a tensor in a model, as far as its type depends on it. */
 export type Category =
   | 'token_embd'
   | 'output'
@@ -17,7 +17,7 @@ export type Category =
   | 'ffn_down'
   | 'other';
 
-/** Told by what the name contains; the first that fits counts. */
+/** Categories by part of the name; the first match counts. */
 const NAME_PARTS: readonly (readonly [part: string, category: Category])[] = [
   ['attn_qkv.weight', 'attn_qkv'],
   ['attn_kv_b.weight', 'attn_kv_b'],
@@ -36,22 +36,22 @@ export const categoryOf = (name: string): Category => {
   return NAME_PARTS.find(([part]) => name.includes(part))?.[1] ?? 'other';
 };
 
-/** Values, and what holds values with others, suffer most from few bits. */
+/** Values, and fused matrices that include them, suffer most from few bits. */
 export const isValues = (category: Category): boolean => category === 'attn_v' || category === 'attn_qkv' || category === 'attn_kv_b';
 
-/** What the mixes ask of a model. */
+/** Properties of a model that the mixes depend on. */
 export interface MixModel {
   readonly arch: string;
   readonly nLayer: number;
   readonly nExpert: number;
   /** Query heads for each key/value head of the first layer. */
   readonly nGqa: number;
-  /** Of the size class that llama.cpp calls 70B. */
+  /** Belongs to the size class that llama.cpp calls 70B. */
   readonly is70B: boolean;
   readonly hasImatrix: boolean;
 }
 
-/** Where a tensor stands among those of its category: i of n. */
+/** Position of a tensor in its category: i of n. */
 export interface Place {
   readonly i: number;
   readonly n: number;
@@ -59,13 +59,13 @@ export interface Place {
 
 const first = ({ i, n }: Place, parts: number): boolean => i < Math.floor(n / parts);
 
-/** The first and the last eighth of the layers, and every third between them. */
+/** The first and the last eighth of the layers, and every third layer between them. */
 const moreBits = (place: Place): boolean => {
   const { i, n } = place;
   return first(place, 8) || i >= Math.floor((7 * n) / 8) || (i - Math.floor(n / 8)) % 3 === 2;
 };
 
-/** What the kinds of files with the fewest bits (IQ1 and IQ2) give to tensors that need more. */
+/** Types of delicate tensors in the kinds of files with the fewest bits (IQ1 and IQ2). */
 const TINY: ReadonlyMap<string, TypeTraits> = new Map<string, TypeTraits>([
   ['IQ1_S', TYPE.q2_K],
   ['IQ1_M', TYPE.q2_K],
@@ -75,7 +75,7 @@ const TINY: ReadonlyMap<string, TypeTraits> = new Map<string, TypeTraits>([
   ['IQ2_M', TYPE.iq3_s],
 ]);
 
-/** Whether the mix of a kind of file counts ffn_down tensors as they come, whatever layer their names say. */
+/** True for kinds whose mix counts ffn_down tensors in order, ignoring the layer in their names. */
 export const countsTensors = (ftype: string): boolean => TINY.has(ftype);
 
 const values = (ftype: string, type: TypeTraits, model: MixModel, place: Place): TypeTraits => {
@@ -99,7 +99,10 @@ const values = (ftype: string, type: TypeTraits, model: MixModel, place: Place):
   }
 };
 
-/** Values after the mix: a model whose values are few (70B) or that has 8 experts can afford more bits. */
+/**
+ * Type of values. A model with few values (70B) or with 8 experts can afford more bits than the mix
+ * gives.
+ */
 export const attnVType = (ftype: string, type: TypeTraits, model: MixModel, place: Place): TypeTraits => {
   const tiny = TINY.get(ftype);
   if (tiny) return model.nGqa >= 4 || model.nExpert >= 4 ? TYPE.q4_K : tiny;
@@ -152,7 +155,8 @@ export const ffnDownType = (ftype: string, type: TypeTraits, model: MixModel, pl
       return moreBits(place) ? TYPE.q6_K : type;
     case 'Q4_K_S':
       return first(place, 8) && !falcon ? TYPE.q5_K : type;
-    // Symmetric 4 and 5 bits can go wrong in the first layers even with importance weights; files made without weights stay as they were before there were any.
+    // Symmetric 4 and 5 bits can go wrong in the first layers, so use an offset there. Only with
+    // importance weights: files made without them stay as llama.cpp has always made them.
     case 'Q4_0':
       return first(place, 8) && model.hasImatrix ? TYPE.q4_1 : type;
     case 'Q5_0':
@@ -189,16 +193,16 @@ export const attnOutputType = (ftype: string, type: TypeTraits, model: MixModel)
   }
 };
 
-/** Kinds of files whose token embeddings get 4 bits. */
+/** Kinds of files with 4-bit token embeddings. */
 const TERNARY: ReadonlySet<string> = new Set(['TQ1_0', 'TQ2_0', 'Q2_0']);
 
-/** Token embeddings that are only looked up. */
+/** Type of token embeddings that are used for lookups only. */
 export const tokenEmbeddingType = (ftype: string, type: TypeTraits): TypeTraits => {
   if (TERNARY.has(ftype)) return TYPE.q4_K;
   return ftype === 'IQ3_XXS' ? TYPE.iq3_s : (TINY.get(ftype) ?? type);
 };
 
-/** The output matrix, or token embeddings that double as it. */
+/** Type of the output matrix, or of token embeddings that also serve as output matrix. */
 export const outputType = (ftype: string, type: TypeTraits, model: MixModel, ne0: number): TypeTraits => {
   if (ftype === 'MXFP4_MOE' || model.arch === 'falcon' || ne0 % type.blckSize !== 0) return TYPE.q8_0;
   if (TINY.has(ftype) || ftype === 'IQ3_XXS') return TYPE.q5_K;

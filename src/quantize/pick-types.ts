@@ -1,4 +1,4 @@
-/** The type of every tensor of a quantised file. */
+/** Choice of the type of every tensor of a quantised file. */
 import { QuantletError } from '../errors.ts';
 import { getArchitecture, getCount, getNumberPerLayer } from '../gguf/metadata.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
@@ -21,28 +21,28 @@ import {
   tokenEmbeddingType,
 } from './mix.ts';
 
-/** llama-quantize's options that decide about types. */
+/** Options of llama-quantize that affect types. */
 export interface PickOptions {
-  /** Every matrix gets the same type (`--pure`). */
+  /** Gives every matrix the same type (`--pure`). */
   readonly pure?: boolean;
-  /** `output.weight` stays as it is (`--leave-output-tensor`). */
+  /** Keeps the type of `output.weight` (`--leave-output-tensor`). */
   readonly leaveOutputTensor?: boolean;
   readonly outputTensorType?: TypeTraits;
   readonly tokenEmbeddingType?: TypeTraits;
-  /** Types for the tensors whose name a pattern matches; the first match counts (`--tensor-type`). */
+  /** Types for tensors whose name matches a pattern; the first match counts (`--tensor-type`). */
   readonly tensorTypes?: readonly (readonly [pattern: RegExp, type: TypeTraits])[];
-  /** Whether importance weights are used: some mixes depend on it. */
+  /** Importance weights are used; some mixes depend on this. */
   readonly hasImatrix?: boolean;
 }
 
 export interface PickedType {
   readonly info: TensorInfo;
   readonly type: TypeTraits;
-  /** The type of the mix, where its blocks do not divide the rows and `type` stands in for it. */
+  /** The mix's type, if its blocks do not divide the rows and `type` replaces it. */
   readonly insteadOf?: TypeTraits;
 }
 
-/** Parts of names of matrices that are small, or that break when quantised. */
+/** Parts of the names of matrices that are small, or that break if quantised. */
 const KEPT_PARTS: readonly string[] = [
   '_norm.weight',
   'ffn_gate_inp.weight',
@@ -70,10 +70,10 @@ const KEPT_PARTS: readonly string[] = [
 ];
 const KEPT_NAMES: ReadonlySet<string> = new Set(['position_embd.weight', 'token_types.weight']);
 
-/** Dimensions without the ones at the end (ggml_n_dims). */
+/** Number of dimensions without trailing ones (ggml_n_dims). */
 const significantDims = ({ ne }: TensorInfo): number => (ne[3] > 1 ? 4 : ne[2] > 1 ? 3 : ne[1] > 1 ? 2 : 1);
 
-/** Only matrices are quantised, and stacks of them (experts). */
+/** Only matrices, and stacks of them (experts), are quantised. */
 const isQuantised = (info: TensorInfo, options: PickOptions): boolean => {
   const { name } = info;
   if (significantDims(info) < 2 || !name.endsWith('weight')) return false;
@@ -86,7 +86,10 @@ const layerOf = (name: string): number => {
   return match ? Number(match[1]) : -1;
 };
 
-/** llama.cpp's order of tensors, which its files and the counting of layers follow: those outside of blocks first, then block by block, by name. */
+/**
+ * llama.cpp's order of tensors, which its files and its counting of layers use: tensors outside of
+ * blocks first, then block by block, by name.
+ */
 export const inLayerOrder = (infos: Iterable<TensorInfo>): TensorInfo[] =>
   [...infos].sort((a, b) => layerOf(a.name) - layerOf(b.name) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 
@@ -121,7 +124,7 @@ const FALLBACK: ReadonlyMap<TypeTraits, TypeTraits> = new Map<TypeTraits, TypeTr
   [TYPE.q6_K, TYPE.q8_0],
 ]);
 
-/** A type whose blocks divide the rows: of blocks of 32 in place of larger ones, else f16. */
+/** A type whose blocks divide the rows: the wanted type, else one with blocks of 32, else f16. */
 const fitting = (type: TypeTraits, { name, ne: [ne0] }: TensorInfo): TypeTraits => {
   if (ne0 % type.blckSize === 0) return type;
   const smaller = FALLBACK.get(type) ?? type;
@@ -134,7 +137,7 @@ const fitting = (type: TypeTraits, { name, ne: [ne0] }: TensorInfo): TypeTraits 
   return ne0 % smaller.blckSize === 0 ? smaller : TYPE.f16;
 };
 
-/** Counts tensors of a category as they come by, as the mixes' places do. */
+/** Numbers of tensors of a category so far, used as positions in the mixes. */
 interface Counters {
   values: number;
   ffn_down: number;
@@ -156,7 +159,7 @@ const mixedType = (
   if (category === 'output' || (tied && category === 'token_embd'))
     return options.outputTensorType ?? outputType(name, type, model, info.ne[0]);
   const isFfn = category === 'ffn_down' || category === 'ffn_gate' || category === 'ffn_up';
-  // Projections of bailingmoe3's attention have three dimensions, too.
+  // In bailingmoe3, attention's projections have three dimensions as well.
   if (name === 'MXFP4_MOE') return info.ne[2] > 1 && (isFfn || model.arch !== 'bailingmoe3') ? TYPE.mxfp4 : TYPE.q8_0;
   if (category === 'token_embd') return tokenEmbeddingType(name, type);
   if (isValues(category)) return attnVType(name, type, model, { i: counters.values++, n: nValues });
@@ -165,18 +168,20 @@ const mixedType = (
   if (category === 'attn_output') return attnOutputType(name, type, model);
   if (!isFfn) return type;
   const i = counters[category]++;
-  // A layer of experts may have several such tensors, in any order: there the name says which layer it is.
+  // With experts, a layer may have several such tensors, in any order, so the layer is taken from
+  // the name.
   const place: Place = { i: model.nExpert > 1 && !countsTensors(name) ? layerOf(info.name) : i, n: model.nLayer };
   return category === 'ffn_down' ? ffnDownType(name, type, model, place) : ffnUpType(name, type, place);
 };
 
 /**
- * The type each tensor gets in a quantised file, in the order of that file: llama-quantize's mixes.
- * What it does not quantise (vectors, norms, small or delicate matrices) keeps its type.
+ * Type of each tensor in a quantised file, in the order of that file, by llama-quantize's mixes.
+ * Vectors, norms, and small or delicate matrices keep their type.
  *
  * Source: llama.cpp, src/llama-quant.cpp.
  *
- * @throws QuantletError ERR_MISSING_METADATA without general.architecture and its block_count, ERR_INVALID_ARGUMENT where no type's blocks divide a tensor's rows
+ * @throws QuantletError ERR_MISSING_METADATA without general.architecture and its block_count;
+ * ERR_INVALID_ARGUMENT if no type's blocks divide a tensor's rows
  */
 export const pickTypes = (gguf: GGUF, ftype: Ftype, options: PickOptions = {}): PickedType[] => {
   const model = modelOf(gguf, options.hasImatrix ?? false);
@@ -189,7 +194,7 @@ export const pickTypes = (gguf: GGUF, ftype: Ftype, options: PickOptions = {}): 
   const wanted = (info: TensorInfo): TypeTraits => {
     const category = categoryOf(info.name);
     const manual = options.tensorTypes?.find(([pattern]) => pattern.test(info.name));
-    // The embeddings of each layer are a large table of their own, which --tensor-type may name.
+    // The per-layer embeddings are a large table of their own, which --tensor-type may name.
     const named = manual && info.name === 'per_layer_token_embd.weight';
     if (options.tokenEmbeddingType && category === 'token_embd' && !named) return options.tokenEmbeddingType;
     if (options.outputTensorType && category === 'output') return options.outputTensorType;

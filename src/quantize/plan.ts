@@ -1,4 +1,4 @@
-/** A quantised file laid out, and the rows to be converted for it. */
+/** Layout of a quantised file, and the conversions that fill it. */
 import { QuantletError } from '../errors.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import type { GGUFLayout, WriteValue } from '../gguf/write.ts';
@@ -12,10 +12,13 @@ import type { Imatrix } from './imatrix.ts';
 import type { PickedType, PickOptions } from './pick-types.ts';
 import { inLayerOrder, pickTypes } from './pick-types.ts';
 
-/** ggml's GGML_QNT_VERSION: the meaning of the quantised formats. */
+/** ggml's GGML_QNT_VERSION: version of the quantised formats. */
 const QUANTIZATION_VERSION = 2;
 
-/** Keys that the new file has values of its own for, or that only told how the old one was split. */
+/**
+ * Metadata keys that are not copied: the new file has its own values, or the key described a split
+ * of the old file.
+ */
 const REPLACED: ReadonlySet<string> = new Set([
   'general.quantization_version',
   'general.file_type',
@@ -25,16 +28,19 @@ const REPLACED: ReadonlySet<string> = new Set([
 ]);
 
 export interface QuantizeOptions extends Omit<PickOptions, 'hasImatrix'> {
-  /** Also tensors that have lost precision before (`--allow-requantize`). */
+  /** Also converts tensors that have lost precision before (`--allow-requantize`). */
   readonly allowRequantize?: boolean;
   readonly imatrix?: Imatrix;
-  /** Metadata in place of the file's (`--override-kv`). */
+  /** Replacements in the file's metadata (`--override-kv`). */
   readonly overrideKv?: Readonly<Record<string, WriteValue>>;
-  /** What `quantize.imatrix.file` names. */
+  /** Value of `quantize.imatrix.file`. */
   readonly imatrixName?: string;
 }
 
-/** Rows of a matrix to be brought from one type to another; `imatrix` weighs the columns (ne0 floats). */
+/**
+ * Conversion of rows of a matrix from one type to another; `imatrix` weights the columns (ne0
+ * floats).
+ */
 export interface RowsJob {
   readonly tensor: TensorInfo;
   readonly from: TypeTraits;
@@ -42,10 +48,10 @@ export interface RowsJob {
   readonly ne0: number;
   readonly nrows: number;
   readonly imatrix?: Float32Array;
-  /** Bytes of the source: file `tensor.part`, from `start` to `end`. */
+  /** Source bytes: in file `tensor.part`, from `start` to `end`. */
   readonly start: number;
   readonly end: number;
-  /** Bytes of the new file. */
+  /** Offset in the new file. */
   readonly target: number;
   readonly targetBytes: number;
 }
@@ -57,7 +63,7 @@ export interface QuantizePlan {
   readonly sourceBytes: number;
   readonly targetBytes: number;
   readonly parameters: number;
-  /** Work in pieces of about `elementsPerJob` elements, in the order of the new file. */
+  /** Conversions in pieces of about `elementsPerJob` elements, in the order of the new file. */
   jobs(elementsPerJob: number): Generator<RowsJob>;
 }
 
@@ -65,7 +71,10 @@ const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_A
 
 const isLookup = (name: string): boolean => name === 'token_embd.weight' || name === 'per_layer_token_embd.weight';
 
-/** Types that llama-quantize does not make without importance weights, but of the output and of what is only looked up (tensor_requires_imatrix). */
+/**
+ * Types that llama-quantize makes only with importance weights, except for the output matrix and
+ * lookup tables (tensor_requires_imatrix).
+ */
 const NEED_IMPORTANCE: ReadonlySet<TypeTraits> = new Set([TYPE.iq1_s, TYPE.iq1_m, TYPE.iq2_xxs, TYPE.iq2_xs, TYPE.iq2_s, TYPE.iq3_xxs]);
 const needsImportance = (name: string, type: TypeTraits, ftype: Ftype): boolean => {
   if (type.kernels?.gridQuantizer === 'imatrix') return true;
@@ -94,12 +103,13 @@ const importance = (info: TensorInfo, options: QuantizeOptions): Float32Array | 
   const values = options.imatrix?.values.get(info.name);
   const expected = info.ne[0] * info.ne[2];
   if (!values || values.length === expected) return values;
-  // Token embeddings are looked up, not multiplied: weights of another length are not meant for them.
+  // Token embeddings are looked up, not multiplied, so weights of another length do not belong to
+  // them.
   if (isLookup(info.name)) return undefined;
   throw bad(`the imatrix has ${values.length} values for tensor "${info.name}", expected ${expected}: it was made with another model`);
 };
 
-/** What the new file says of itself, unless it is a copy. */
+/** Keys that state the kind of file. A copy keeps the old values. */
 const KINDS: ReadonlySet<string> = new Set(['general.file_type', 'general.quantization_version']);
 
 const metadataOf = async (
@@ -130,7 +140,10 @@ const metadataOf = async (
 
 const nElements = ({ ne }: TensorInfo): number => ne[0] * ne[1] * ne[2] * ne[3];
 
-/** A tensor's rows in pieces that do not cross from one matrix to the next: each has importance weights of its own. */
+/**
+ * Splits a tensor's rows into pieces that never cross from one matrix to the next, because each
+ * matrix has its own importance weights.
+ */
 function* jobsOf({ info, type }: PickedType, target: number, values: Float32Array | undefined, elementsPerJob: number): Generator<RowsJob> {
   const [ne0, ne1, ne2, ne3] = info.ne;
   const [sourceRow, targetRow] = [rowSize(info.type, ne0), rowSize(type, ne0)];
@@ -159,11 +172,14 @@ function* jobsOf({ info, type }: PickedType, target: number, values: Float32Arra
 }
 
 /**
- * Everything about a quantised file but its bytes: types, header, places, and the work in pieces.
- * Metadata is kept byte for byte, but for `general.file_type`, `general.quantization_version` and what told of a split.
+ * Everything about a quantised file except its bytes: types, header, offsets, and the conversions
+ * in pieces. Metadata is kept byte for byte, except `general.file_type`,
+ * `general.quantization_version` and the keys of a split.
  *
- * @param gguf the model's header, and `bytes` the file it was read from (the first part of a split model)
- * @throws QuantletError ERR_INVALID_ARGUMENT where the model cannot or should not be brought to this type; and as pickTypes
+ * @param gguf the model's header; `bytes` is the file it was read from (the first part of a split
+ * model)
+ * @throws QuantletError ERR_INVALID_ARGUMENT if the model cannot or should not be converted to this
+ * type; and as pickTypes
  */
 export const planQuantize = async (
   gguf: GGUF,

@@ -1,11 +1,11 @@
-/** Blocks whose numbers are not finite. */
+/** Search for blocks with numbers that are not finite. */
 import type { TypeTraits } from '../type-traits.ts';
 
-/** Exponent bits: all of them set is NaN or infinity. */
+/** Exponent bits. If all are set, the number is NaN or infinite. */
 const F16_EXPONENT = 0x7c00;
 const BF16_EXPONENT = 0x7f80;
 const F32_EXPONENT = 0x7f800000;
-/** The E8M0 scale that means NaN. */
+/** E8M0 scale that means NaN. */
 const E8M0_NAN = 0xff;
 
 const aligned = <T>(data: Uint8Array, bytes: number, As: new (buffer: ArrayBufferLike, offset: number, length: number) => T): T => {
@@ -13,20 +13,20 @@ const aligned = <T>(data: Uint8Array, bytes: number, As: new (buffer: ArrayBuffe
   return new As(buffer, byteOffset, Math.floor(data.length / bytes));
 };
 
-/** The first number that has all of these bits, or -1. */
+/** Index of the first number that has all of these bits set, or -1. */
 const firstWithBits = (numbers: Uint16Array | Uint32Array, bits: number): number => {
   for (let i = 0; i < numbers.length; i++) if ((numbers[i] & bits) === bits) return i;
   return -1;
 };
 
 /**
- * The first block (element, of plain types) of `data` whose numbers are not all finite, or -1.
+ * First block (of plain types: element) of `data` that has a number that is not finite, or -1.
  *
  * Source: ggml_validate_row_data of ggml-quants.c.
  */
 export const firstInvalidBlock = (type: TypeTraits, data: Uint8Array): number => {
   const { typeSize, kernels } = type;
-  // A whole model comes through here, so plain types are looked at as typed arrays.
+  // All weights of a model are checked, so plain types use typed arrays, which are faster.
   if (type.name === 'f32') return firstWithBits(aligned(data, 4, Uint32Array), F32_EXPONENT);
   if (type.name === 'bf16') return firstWithBits(aligned(data, 2, Uint16Array), BF16_EXPONENT);
   if (type.name === 'f16') return firstWithBits(aligned(data, 2, Uint16Array), F16_EXPONENT);
@@ -39,7 +39,8 @@ export const firstInvalidBlock = (type: TypeTraits, data: Uint8Array): number =>
   };
   if (kernels?.scales === 'ue4m3') return -1; // all of its numbers are finite
   if (kernels?.scales === 'e8m0') return find((at) => data[at] === E8M0_NAN);
-  // The f16 scale of iq1_m is in the high nibbles of four u16: its exponent in the two top bits of the third and three of the fourth.
+  // The f16 scale of iq1_m is in the high nibbles of four u16. Its exponent is in the two top bits
+  // of the third and in three bits of the fourth.
   if (kernels?.scales === 'iq1_m')
     return find((at) => (view.getUint16(at + 52, true) & 0xc000) === 0xc000 && (view.getUint16(at + 54, true) & 0x7000) === 0x7000);
   if (kernels?.scales === 'f32') return find((at) => (view.getUint32(at, true) & F32_EXPONENT) === F32_EXPONENT);
