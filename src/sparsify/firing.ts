@@ -1,42 +1,55 @@
 /**
- * Which neurons of a feed-forward fire for the tokens of a text, and an order in which those lie side by side that fire together: in memory, and in the
- * row blocks of packed weights, of which one is multiplied where one of its rows counts.
+ * Records which neurons of a feed-forward fire for the tokens of a text. Orders the neurons so that
+ * those that fire together are adjacent: in memory, and in the row blocks of packed weights,
+ * because a row block is multiplied if one of its rows is selected.
  */
 import { ROW_BLOCK } from '../graph/layout.ts';
 
-/** Tokens by which neurons are grouped, at most: for more, all that is gained is in how long it takes. */
+/** Most tokens used to group neurons. More only take longer. */
 const MOST_COMPARED = 4096;
 
 export interface Firing {
   readonly neurons: number;
-  /** Adds tokens: the activations of a layer, f32 [neurons, tokens], 0 where a neuron does not fire. Of tokens beyond those there is room for, nothing is kept. */
+  /**
+   * Adds tokens: the activations of a layer, f32 [neurons, tokens], 0 if a neuron does not fire.
+   * Tokens beyond the capacity are ignored.
+   */
   add(activations: Float32Array): void;
-  /** How many tokens there are, at most as many as there is room for. */
+  /** Number of tokens recorded. */
   readonly tokens: number;
-  /** For how many of them each neuron fires. */
+  /** Number of these tokens for which each neuron fires. */
   readonly counts: Uint32Array;
-  /** The sum of each neuron's |activation|. */
+  /** Sum of |activation| of each neuron. */
   readonly sums: Float64Array;
-  /** Whether a neuron fires for a token. */
+  /** True if the neuron fires for the token. */
   fires(neuron: number, token: number): boolean;
-  /** How many neurons fire for at least this share of the tokens: whole groups of them, and not all neurons. */
+  /**
+   * Number of neurons that fire for at least this share of the tokens, rounded down to whole groups
+   * and never all neurons.
+   */
   hot(share: number): number;
-  /** The neurons: the `hot` hottest, then groups of ROW_BLOCK that fire together one after the other, the group of the hottest first. */
+  /**
+   * Order of the neurons: the `hot` most frequent, then groups of ROW_BLOCK neurons that fire
+   * together, beginning with the group of the most frequent one.
+   */
   order(hot?: number): Uint32Array;
-  /** Of groups of ROW_BLOCK neurons in this order, the share that has one that fires, a mean over tokens. */
+  /**
+   * Share of groups of ROW_BLOCK neurons, in this order, in which at least one neuron fires; mean
+   * over tokens.
+   */
   groupsRead(order: Uint32Array): number;
 }
 
-/** The bits that are set. */
+/** Number of set bits. */
 function popcount(x: number): number {
   x -= (x >>> 1) & 0x55555555;
   x = (x & 0x33333333) + ((x >>> 2) & 0x33333333);
   return Math.imul((x + (x >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 }
 
-/** @param most tokens that there is room for */
+/** @param most capacity in tokens */
 export function createFiring(neurons: number, most: number): Firing {
-  // A neuron's tokens, 32 a word.
+  // Bit set of each neuron's tokens, 32 a word.
   const words = Math.ceil(most / 32);
   const bits = new Uint32Array(neurons * words);
   const counts = new Uint32Array(neurons);
@@ -76,7 +89,9 @@ export function createFiring(neurons: number, most: number): Firing {
       const order = [...sorted.subarray(0, hot)];
       let left = sorted.slice(hot);
       while (left.length > 0) {
-        // The hottest that is left, and those that fire most often with it, of equals the hotter. (One number a neuron, since those sort fast.)
+        // Take the most frequent remaining neuron, and the ones that fire most often together with
+        // it; of equals, the more frequent. Each key encodes both in one number, because numbers
+        // sort fast.
         const [first, ...others] = left;
         const keys = Float64Array.from(others, (r, i) => together(first, r) * neurons + neurons - 1 - i).sort();
         const group = Array.from(keys.subarray(-(ROW_BLOCK - 1)), (key) => others[neurons - 1 - (key % neurons)]).reverse();

@@ -1,4 +1,7 @@
-/** Which tensors of a model `quantlet sparsify` changes, and how, such that the network computes what it did. */
+/**
+ * Plan of `quantlet sparsify`: the tensors that it changes, and how, such that the network computes
+ * the same result.
+ */
 import { readHParams, type HParams } from '../arch/hparams.ts';
 import { RELU_ARCHITECTURES, reluUnit } from '../arch/sparse.ts';
 import { fromBf16, fromF16 } from '../core/float16.ts';
@@ -7,8 +10,13 @@ import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 
 /**
- * What becomes of a tensor: the same bytes; its rows in a new order; a row for each column, in that order; for each head the sum of its columns' squares; or
- * rows in that order, each with the column of another tensor behind it.
+ * Change of a tensor.
+ * - `copy`: same bytes.
+ * - `rows`: rows in the new order.
+ * - `transposed`: columns, in the new order, become rows.
+ * - `squares`: the sum of squares of the columns of each head.
+ * - `bundled`: rows in the new order, each followed by the matching column of another tensor
+ *   (`beside`).
  */
 export type Change = 'copy' | 'rows' | 'transposed' | 'squares' | 'bundled';
 
@@ -18,32 +26,35 @@ export interface SparseTensor {
   readonly type: TypeTraits;
   readonly ne: readonly number[];
   readonly source: TensorInfo;
-  /** The other tensor. */
+  /** The other tensor of `bundled`. */
   readonly beside?: TensorInfo | undefined;
   readonly change: Change;
-  /** The layer whose neurons its new rows are; undefined: they come as they were. */
+  /** Layer whose neurons the new rows are; undefined: the order of rows stays. */
   readonly layer?: number;
 }
 
 export interface SparsePlan {
   readonly hp: HParams;
   readonly tensors: readonly SparseTensor[];
-  /** Of each layer whose neurons are ordered, the weights whose inputs are what neurons give, and what a predictor reads. */
+  /**
+   * For each layer whose neurons are ordered: the weight whose inputs are the neurons' activations,
+   * and the weight whose inputs a predictor reads.
+   */
   readonly layers: readonly { readonly activations: string; readonly seen: string }[];
 }
 
 export interface PlanOptions {
-  /** Rows of the neurons of feed-forwards, in an order that a text tells. */
+  /** Stores rows of feed-forwards' neurons, in an order learnt from a text. */
   readonly neurons: boolean;
-  /** Rows of attention's heads. */
+  /** Stores rows of attention's heads. */
   readonly heads: boolean;
-  /** A neuron's row of `ffn_up` and its row of `ffn_down_t` as one. */
+  /** Stores a neuron's rows of `ffn_up` and `ffn_down_t` as one row. */
   readonly bundle: boolean;
-  /** Of predictors; 0: there are none. */
+  /** Rank of the predictors; 0: no predictors. */
   readonly rank: number;
 }
 
-/** Mixtures whose experts have ReLU. */
+/** Mixtures of experts whose experts have ReLU. */
 const EXPERT_ARCHITECTURES: readonly string[] = ['smallthinker'];
 
 /** Types whose elements can be transposed. */
@@ -60,7 +71,10 @@ function mustBeFloat({ name, type }: TensorInfo): void {
     throw refuse(`tensor "${name}" is ${type.name}; expected f32, f16 or bf16: sparsify the model before it is quantised`);
 }
 
-/** @throws QuantletError ERR_UNSUPPORTED_ARCH, ERR_INVALID_ARGUMENT (no ReLU, sparse or rotated before, or quantised), ERR_MISSING_TENSOR */
+/**
+ * @throws QuantletError ERR_UNSUPPORTED_ARCH, ERR_INVALID_ARGUMENT (no ReLU, sparse or rotated
+ * already, or quantised), ERR_MISSING_TENSOR
+ */
 export function planSparsify(gguf: GGUF, { neurons, heads, bundle, rank }: PlanOptions): SparsePlan {
   const hp = readHParams(gguf);
   const experts = EXPERT_ARCHITECTURES.includes(hp.arch);
@@ -86,7 +100,7 @@ const unchanged = (source: TensorInfo): SparseTensor => {
   return { name, type, ne: ne.slice(0, nDims), source, change: 'copy' };
 };
 
-/** @param bundle the file, where two tensors of it become one */
+/** @param bundle the file, if two of its tensors are to become one */
 function ofNeurons(source: TensorInfo, bundle?: GGUF): SparseTensor[] {
   const { name, ne } = source;
   const same = unchanged(source);
@@ -125,7 +139,7 @@ function ofExperts(source: TensorInfo): SparseTensor {
   return { ...same, name: name.replace(part, `${part}_t`), ne: [ne[1], ne[0], ne[2]], change: 'transposed' };
 }
 
-/** What comes behind a tensor where heads can be left out: of attention's last product. */
+/** Tensors added after attention's last product, so that heads can be left out. */
 function ofHeads(source: TensorInfo, { nHead }: HParams): SparseTensor[] {
   const { name, ne } = source;
   if (/\.attn_output_t\./.test(name))
@@ -165,7 +179,10 @@ function neuronLayers(gguf: GGUF, hp: HParams): SparsePlan['layers'] {
   return layers;
 }
 
-/** The bytes of a tensor of the new file, from those of its source and of the other tensor. `order`: that of its layer's neurons. */
+/**
+ * Bytes of a tensor of the new file, from its source and the other tensor.
+ * @param order order of the layer's neurons
+ */
 export function changed(
   { change, source: { type, ne }, ne: [n] }: SparseTensor,
   [data, beside]: readonly Uint8Array[],
@@ -184,7 +201,7 @@ function floats(data: Uint8Array, type: TypeTraits): Float32Array {
   return type === TYPE.f32 ? new Float32Array(buffer) : Float32Array.from(new Uint16Array(buffer), type === TYPE.f16 ? fromF16 : fromBf16);
 }
 
-/** Of rows of k elements, n parts side by side: the sum of the squares of each part. */
+/** Sums of squares of each of n equal parts of rows of k elements. */
 function squares(w: Float32Array, k: number, n: number): Float32Array {
   const sums = new Float64Array(n);
   w.forEach((v, i) => (sums[Math.floor((i % k) / (k / n))] += v * v));
@@ -199,7 +216,7 @@ export function ordered(data: Uint8Array, order: Uint32Array): Uint8Array {
   return out;
 }
 
-/** n rows, each of them the row of every matrix. */
+/** n rows: row i of each matrix, concatenated. */
 function interleaved(matrices: readonly Uint8Array[], n: number): Uint8Array {
   const lengths = matrices.map(({ length }) => length / n);
   const out = new Uint8Array(matrices.reduce((sum, { length }) => sum + length, 0));
@@ -211,7 +228,7 @@ function interleaved(matrices: readonly Uint8Array[], n: number): Uint8Array {
   return out;
 }
 
-/** The columns of matrices of floats, `size` bytes each, in this order, as rows. */
+/** Columns of float matrices (`size` bytes each element), in this order, as rows. */
 export function transposed(data: Uint8Array, order: Uint32Array, size: 2 | 4, matrices = 1): Uint8Array {
   const Elements = size === 2 ? Uint16Array : Uint32Array;
   const from = new Elements(data.slice().buffer);

@@ -1,6 +1,7 @@
 /**
- * Predictors of the neurons that fire, PowerInfer's: idx = fc2 relu(fc1 x), without biases. They are trained by logistic regression: the network and its
- * gradients are the engine's f32 products, what Adam (Kingma and Ba, arXiv 1412.6980) adds to the weights is the host's.
+ * PowerInfer's predictors of the neurons that fire: idx = fc2 relu(fc1 x), without biases. Trained
+ * by logistic regression. The engine computes the network and its gradients as f32 products; the
+ * host applies Adam (Kingma and Ba, arXiv 1412.6980) to the weights.
  */
 import type { Engine } from '../core/engine.ts';
 import { mul, relu, sigmoid, step, sub } from '../graph/elementwise-ops.ts';
@@ -11,9 +12,9 @@ import { randomNumbers } from '../rotate/random.ts';
 import type { Firing } from './firing.ts';
 import type { Scores } from './scores.ts';
 
-/** Tokens of a step. */
+/** Tokens of a training step. */
 const BATCH = 256;
-/** Of the first step; it falls to 0 in equal parts. */
+/** Learning rate of the first step. It falls linearly to 0. */
 const RATE = 4e-3;
 const [BETA1, BETA2, EPSILON] = [0.9, 0.99, 1e-8];
 
@@ -23,19 +24,21 @@ export interface Predictor {
   readonly fc2: Float32Array;
 }
 
-/** Tokens of a text, those behind the others to judge by. */
+/** Tokens of a text. The first `trained` are for training, the others for evaluation. */
 export interface Examples {
-  /** What the predictor reads, f32 [n_embd, tokens]. */
+  /** Input of the predictor, f32 [n_embd, tokens]. */
   readonly x: Float32Array;
   readonly firing: Firing;
-  /** The first so many are trained with. */
+  /** Number of first tokens used for training. */
   readonly trained: number;
 }
 
 export interface Trainer {
   /** Trains a predictor. @throws signal.reason */
   train(examples: Examples, onStep: (part: number) => void, signal: AbortSignal): Promise<Predictor>;
-  /** Counts what a predictor gives these neurons for the examples that it was not trained with. */
+  /**
+   * Records the scores that a predictor gives these neurons, for the examples not used in training.
+   */
   judge(predictor: Predictor, examples: Examples, of: Uint32Array, scores: Scores, signal: AbortSignal): Promise<void>;
   dispose(): void;
 }
@@ -46,17 +49,19 @@ export interface TrainerShape {
   readonly neurons: number;
 }
 
-/** Bytes of an engine for a trainer: its tensors, and the results and transposed copies of a step. */
+/**
+ * Bytes of an engine for a trainer: its tensors, plus the results and transposed copies of a step.
+ */
 export const trainerBytes = ({ nEmbd, rank, neurons }: TrainerShape): number =>
   (16 << 20) + 4 * (6 * BATCH * (nEmbd + rank + neurons) + 4 * rank * (nEmbd + neurons));
 
-/** Numbers about 0 with this deviation, the same for the same stream. */
+/** Random numbers with mean 0 and this standard deviation, the same for the same stream. */
 function noise(n: number, deviation: number, stream: number): Float32Array {
   const next = randomNumbers(0, stream);
   return Float32Array.from({ length: n }, () => deviation * Math.sqrt(3) * (next() / 2 ** 31 - 1));
 }
 
-/** Adds Adam's steps to w. */
+/** Creates an optimiser that applies Adam's steps to w. */
 function adam(w: Float32Array): (gradient: Float32Array, t: number, rate: number) => void {
   const m = new Float32Array(w.length);
   const v = new Float32Array(w.length);
@@ -71,14 +76,17 @@ function adam(w: Float32Array): (gradient: Float32Array, t: number, rate: number
   };
 }
 
-/** 1 / the root of the mean square of each element of x over the tokens: channels of a residual stream differ by orders of magnitude. */
+/**
+ * 1 / root mean square of each element of x over the tokens. It equalises the channels of the
+ * residual stream, which differ by orders of magnitude.
+ */
 function evening(x: Float32Array, nEmbd: number, tokens: number): Float32Array {
   const squares = new Float64Array(nEmbd);
   for (let i = 0; i < tokens * nEmbd; i++) squares[i % nEmbd] += x[i] * x[i];
   return Float32Array.from(squares, (s) => 1 / Math.sqrt(s / tokens || 1));
 }
 
-/** @param steps of 256 tokens each */
+/** @param steps number of training steps, of 256 tokens each */
 export function createTrainer(engine: Engine, { nEmbd, rank, neurons }: TrainerShape, steps: number): Trainer {
   const xs = engine.tensor('f32', [nEmbd, BATCH]);
   const labels = engine.tensor('f32', [neurons, BATCH]);
@@ -101,7 +109,7 @@ export function createTrainer(engine: Engine, { nEmbd, rank, neurons }: TrainerS
       const fc1 = noise(nEmbd * rank, nEmbd ** -0.5, 0);
       const fc2 = noise(rank * neurons, rank ** -0.5, 1);
       const [next1, next2] = [adam(fc1), adam(fc2)];
-      // To miss a neuron costs as much as it gives, of what others give.
+      // The cost of missing a neuron is its mean activation, relative to that of all neurons.
       const size = firing.sums.map((sum, r) => sum / Math.max(1, firing.counts[r]));
       const mean = size.reduce((sum, s) => sum + s, 0) / neurons || 1;
       const batch = new Float32Array(nEmbd * BATCH);

@@ -1,14 +1,20 @@
-/** How well predictors tell the neurons that fire, for every threshold at once: what they gave, counted in bins, of neurons that fire and of those that do not. */
+/**
+ * Quality of predictors for every threshold at once. Scores are counted in bins, separately for
+ * neurons that fire and neurons that do not.
+ */
 
-/** Bins of a unit, and the most that is told apart. */
+/** Bins per unit of the score, and the largest score that is distinguished. */
 const PER_UNIT = 64;
 const MOST = 32;
 const BINS = 2 * MOST * PER_UNIT;
 
 export interface Scores {
-  /** Counts what a predictor gave a neuron. */
+  /** Counts a neuron's score. */
   add(score: number, fires: boolean): void;
-  /** Neurons, over all tokens, that fire or do not, and are given at least a threshold, a multiple of 1 / PER_UNIT. */
+  /**
+   * Numbers of neurons, over all tokens, that score at least the threshold (a multiple of 1 /
+   * PER_UNIT): those that fire, and those that do not.
+   */
   above(threshold: number): { readonly firing: number; readonly idle: number };
 }
 
@@ -23,14 +29,17 @@ export function createScores(): Scores {
   };
 }
 
-/** Of those that fire, the share that is computed; of those computed, the share that fires; of all, the share that is not computed. */
+/**
+ * Recall: share of the firing neurons that are computed. Precision: share of the computed neurons
+ * that fire. Skipped: share of all neurons that are not computed.
+ */
 export interface Quality {
   readonly recall: number;
   readonly precision: number;
   readonly skipped: number;
 }
 
-/** Of all these scores together. */
+/** Quality of all these scores together. */
 export function qualityAt(scores: readonly Scores[], threshold: number): Quality {
   const sum = (at: number): { firing: number; idle: number } =>
     scores.map((s) => s.above(at)).reduce((a, b) => ({ firing: a.firing + b.firing, idle: a.idle + b.idle }), { firing: 0, idle: 0 });
@@ -44,9 +53,9 @@ export function qualityAt(scores: readonly Scores[], threshold: number): Quality
   };
 }
 
-/** The largest threshold at which so much of what fires is computed. */
+/** Largest threshold with at least this recall. */
 export function thresholdFor(scores: readonly Scores[], recall: number): number {
-  let [low, high] = [0, BINS]; // the recall of bin `low` is enough
+  let [low, high] = [0, BINS]; // the recall of bin `low` is sufficient
   while (high - low > 1) {
     const middle = (low + high) >> 1;
     if (qualityAt(scores, middle / PER_UNIT - MOST).recall >= recall) low = middle;
