@@ -1,4 +1,4 @@
-/** A model as the AI SDK's language model: whole answers and streams out of chat/run.ts. */
+/** A model as the AI SDK's language model, with whole answers and streams from chat/run.ts. */
 import type {
   LanguageModelV3,
   LanguageModelV3CallOptions,
@@ -26,7 +26,10 @@ function usageOf(chat: PreparedChat, outcome: ChatOutcome, tokens: number): Lang
   };
 }
 
-/** The stream parts of an answer: segments of text and reasoning opened and closed, calls whole, the finish at the end. */
+/**
+ * Stream parts of an answer: text and reasoning as segments with a start and an end, calls whole,
+ * and the finish last.
+ */
 async function* partsOf(steps: AsyncGenerator<ChatStep, ChatOutcome>, chat: PreparedChat): AsyncGenerator<LanguageModelV3StreamPart, void> {
   let open: 'text' | 'reasoning' | undefined;
   let segment = 0;
@@ -68,15 +71,17 @@ async function* partsOf(steps: AsyncGenerator<ChatStep, ChatOutcome>, chat: Prep
 }
 
 /**
- * A model as the AI SDK's language model: `generateText({ model: languageModel(backend), prompt })`.
- * Tool calls, structured output (schemas constrain sampling), reasoning, stop sequences, seeds and abort signals work.
- * `providerOptions.quantlet` takes minP, repeatPenalty, grammar, reasoning, templateVariables and a few more.
+ * A model as the AI SDK's language model:
+ * `generateText({ model: languageModel(backend), prompt })`. Tool calls, structured output (schemas
+ * constrain sampling), reasoning, stop sequences, seeds and abort signals work.
+ * `providerOptions.quantlet` takes minP, repeatPenalty, grammar, reasoning, templateVariables and a
+ * few more.
  */
 export function languageModel(backend: Backend): LanguageModelV3 {
   const start = async (options: LanguageModelV3CallOptions) => {
     const { chat, warnings } = optionsOf(options);
     const messages = messagesOf(options.prompt);
-    // As with the SDK's other providers, an assistant's message at the end is how the answer begins.
+    // As with the SDK's other providers, a final assistant message is the beginning of the answer.
     const last = messages.at(-1);
     chat.continueFinalMessage ??= last?.role === 'assistant' && last.tool_calls === undefined;
     const prepared = await inSlices(prepareChatWork(backend, messages, chat), options.abortSignal);

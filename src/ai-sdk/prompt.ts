@@ -1,4 +1,4 @@
-/** The AI SDK's messages and call options as those of chat/run.ts. */
+/** Converts the AI SDK's messages and call options to those of chat/run.ts. */
 import type { LanguageModelV3CallOptions, LanguageModelV3Prompt, LanguageModelV3ToolResultOutput, SharedV3Warning } from '@ai-sdk/provider';
 import type { ChatMessage, ChatTool } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
@@ -6,7 +6,10 @@ import { failureText } from '../chat/tools.ts';
 import { QuantletError } from '../errors.ts';
 import { SAMPLER_NUMBERS } from '../sample/options.ts';
 
-/** The AI SDK's messages as chat messages. @throws QuantletError ERR_INVALID_ARGUMENT for files, which no model here reads */
+/**
+ * The AI SDK's messages as chat messages.
+ * @throws QuantletError ERR_INVALID_ARGUMENT for files, which no model here reads
+ */
 export function messagesOf(prompt: LanguageModelV3Prompt): ChatMessage[] {
   return prompt.flatMap((message): ChatMessage[] => {
     if (message.role === 'system') return [{ role: 'system', content: message.content }];
@@ -73,7 +76,7 @@ function resultText(output: LanguageModelV3ToolResultOutput): string {
   }
 }
 
-/** Settings under `providerOptions.quantlet`: what the AI SDK has no name of its own for. */
+/** Settings under `providerOptions.quantlet`, for options that the AI SDK does not have. */
 const ownSettings = [
   ...Object.keys(SAMPLER_NUMBERS).filter(
     (name) => !['temperature', 'topP', 'topK', 'presencePenalty', 'frequencyPenalty', 'seed'].includes(name),
@@ -88,7 +91,7 @@ const ownSettings = [
   'ignoreEos',
 ];
 
-/** Call options as chat options, and what of them is not done. */
+/** Call options as chat options, with warnings for those that have no effect. */
 export function optionsOf(options: LanguageModelV3CallOptions): { chat: ChatOptions; warnings: SharedV3Warning[] } {
   const warnings: SharedV3Warning[] = [];
   const tools = (options.tools ?? []).flatMap((tool): ChatTool[] => {

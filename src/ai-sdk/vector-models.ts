@@ -5,8 +5,9 @@ import { countTokens, type Backend } from '../openai/backend.ts';
 import { inSlices } from '../slices.ts';
 
 /**
- * An embedder as the AI SDK's embedding model: `embedMany({ model: embeddingModel(backend), values })`.
- * @throws QuantletError ERR_INVALID_ARGUMENT where the model gives no embeddings
+ * An embedder as the AI SDK's embedding model:
+ * `embedMany({ model: embeddingModel(backend), values })`.
+ * @throws QuantletError ERR_INVALID_ARGUMENT if the model makes no embeddings
  */
 export function embeddingModel(backend: Backend): EmbeddingModelV3 {
   if (!backend.embed)
@@ -18,7 +19,7 @@ export function embeddingModel(backend: Backend): EmbeddingModelV3 {
     specificationVersion: 'v3',
     provider: 'quantlet',
     modelId: backend.name,
-    // Texts are batched by the model itself, so any number may come at once.
+    // The model itself batches texts, so a call may have any number.
     maxEmbeddingsPerCall: undefined,
     supportsParallelCalls: false,
     async doEmbed({ values, abortSignal }) {
@@ -33,8 +34,9 @@ export function embeddingModel(backend: Backend): EmbeddingModelV3 {
 }
 
 /**
- * A reranker as the AI SDK's reranking model: `rerank({ model: rerankingModel(backend), query, documents })`. Objects are ranked as their JSON.
- * @throws QuantletError ERR_INVALID_ARGUMENT where the model does not rank
+ * A reranker as the AI SDK's reranking model:
+ * `rerank({ model: rerankingModel(backend), query, documents })`. Objects are ranked as their JSON.
+ * @throws QuantletError ERR_INVALID_ARGUMENT if the model is not a reranker
  */
 export function rerankingModel(backend: Backend): RerankingModelV3 {
   if (!backend.rank) throw new QuantletError('ERR_INVALID_ARGUMENT', `The model ${backend.name} does not rank; expected a reranker.`);
