@@ -1,4 +1,7 @@
-/** A model's files opened and their header checked: one file, a split model told by its first file, or a list of parts. */
+/**
+ * Opens a model's files and checks their headers: one file, a split model by its first file, or a
+ * list of parts.
+ */
 import { QuantletError, tell } from '../errors.ts';
 import { openSplitGGUF, readSplitGGUF, type OpenedGGUF } from '../gguf/split.ts';
 import type { TensorInfo } from '../gguf/types.ts';
@@ -14,8 +17,9 @@ export interface ModelFiles extends OpenedGGUF {
 }
 
 /**
- * @param onOpen called when there is a first file, and its header is still to be read
- * @throws QuantletError for files that cannot be opened or read, or signal.reason; everything opened is closed again
+ * @param onOpen called when the first file is open and its header is not yet read
+ * @throws QuantletError for files that cannot be opened or read, or signal.reason; files already
+ * opened are closed
  */
 export async function openModelFiles(
   platform: Platform,
@@ -55,7 +59,7 @@ export async function openModelFiles(
   }
 }
 
-/** @throws ERR_INVALID_ARGUMENT for what cannot be a source */
+/** @throws ERR_INVALID_ARGUMENT for a value that cannot be a source */
 function checkSource(source: unknown): void {
   if ((typeof source === 'string' && source !== '') || (typeof source === 'object' && source !== null)) return;
   throw new QuantletError(
@@ -64,15 +68,21 @@ function checkSource(source: unknown): void {
   );
 }
 
-/** A tensor's bytes, of a model's files. @throws what reading them throws, or signal.reason */
+/**
+ * Bytes of a tensor, from a model's files.
+ * @throws as reading does, or signal.reason
+ */
 export const tensorBytes = (parts: readonly Bytes[], { part, offset, byteLength }: TensorInfo, signal?: AbortSignal): Promise<Uint8Array> =>
   parts[part].read(offset, offset + byteLength, signal);
 
-/** The elements of a tensor of f32. @throws as tensorBytes */
+/**
+ * Elements of an f32 tensor.
+ * @throws as tensorBytes
+ */
 export const tensorFloats = async (parts: readonly Bytes[], info: TensorInfo, signal?: AbortSignal): Promise<Float32Array> =>
   new Float32Array((await tensorBytes(parts, info, signal)).slice().buffer);
 
-/** What is wrong with a file's header says which file it is, where it has a name. */
+/** Adds the file's name to an error about its header, if the file has a name. */
 function withName(error: unknown, name: string | undefined): unknown {
   if (!(error instanceof QuantletError) || !error.code.startsWith('ERR_GGUF_') || !name || error.message.includes(printable(name)))
     return error;

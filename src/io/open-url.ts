@@ -1,15 +1,18 @@
-/** A file over HTTP that is read as it is needed and kept nowhere. */
+/** A file over HTTP that is read on demand and not stored. */
 import type { OpenedFile } from '../engine/platform.ts';
 import { openHttp, type HttpOptions } from './http.ts';
 import { createReadThrough } from './read-through.ts';
 
-/** What a URL is called, and how the files beside it are: the query, a signature say, goes with them. */
+/**
+ * Name of a URL's file, and names of the files next to it. They keep the URL's query, for example a
+ * signature.
+ */
 export const namesOfUrl = (url: URL): Required<Pick<OpenedFile, 'name' | 'sibling'>> => ({
   name: url.origin + url.pathname,
   sibling: (part) => Object.assign(new URL(part), { search: url.search }),
 });
 
-/** How a repository of the hub is written, for a path that is not there and looks like one; '' for others. */
+/** Hint for a path that does not exist but looks like a repository of the hub, else ''. */
 export const repoHint = (path: string): string =>
   /^[\w-][\w.-]*\/[\w.-]+(?:\/[^/]+\.gguf|:[\w.-]+)?$/i.test(path) && !/^[^/]+\/[^/]+\.gguf$/i.test(path)
     ? `; a repository of the Hugging Face hub is written hf:${path}`

@@ -1,31 +1,44 @@
-/** Random reads over a stream that comes in order, kept in a store on the way where there is one. */
+/**
+ * Random reads over a stream that arrives in order. If there is a store, the stream is saved in it.
+ */
 import { checkedBytes, type Bytes } from './source.ts';
 import type { HttpFile } from './http.ts';
 
-/** Where downloaded bytes are kept: grows at its end, so that its size says how far a broken download came. */
+/**
+ * Storage of downloaded bytes. It grows only at its end, so its size tells where an interrupted
+ * download stopped.
+ */
 export interface Store {
   readonly size: number;
-  /** False where there is no room, after nothing of the chunk was kept. */
+  /** Returns false if there is no room; then nothing of the chunk is stored. */
   append(chunk: Uint8Array<ArrayBuffer>): Promise<boolean> | boolean;
   read(start: number, end: number): Promise<Uint8Array> | Uint8Array;
 }
 
-/** Bytes behind the last read that are kept: a header is read in windows of up to 4 MiB that go back a little. */
+/**
+ * Bytes before the last read that stay in memory: a header is read in windows of up to 4 MiB that
+ * go back a little.
+ */
 const LOOK_BACK = 8 << 20;
-/** A gap larger than this is asked for anew, not read over. */
+/** A larger gap is skipped by a new request, not read. */
 const LOOK_AHEAD = 16 << 20;
-/** A stream nobody reads from for so long gives its connection back: a browser has six for a server, a split model more parts. */
+/**
+ * Time without reads after which a stream closes its connection. A browser has six connections to a
+ * server, and a split model may have more parts.
+ */
 const IDLE_MS = 2000;
 
 export interface ReadThrough {
   readonly bytes: Bytes;
-  /** Whether the store has the whole file. */
+  /** The store has the whole file. */
   readonly isWhole: boolean;
-  /** Whether the store ran out of room. */
+  /** The store ran out of room. */
   readonly isFull: boolean;
-  /** Gets what is still missing if it is no more than `most` bytes. */
+  /** Downloads the missing end if that is at most `most` bytes. */
   complete(most: number): Promise<void>;
-  /** Ends the connection, and with it a read that is under way; resolves once nothing touches the store any more. */
+  /**
+   * Ends the connection and any read in progress. Resolves once nothing uses the store any more.
+   */
   close(): Promise<void>;
 }
 
@@ -42,7 +55,7 @@ export async function createReadThrough(file: HttpFile, store?: Store): Promise<
     void stream?.return().catch(() => {});
     stream = undefined;
   };
-  /** One chunk further. False at the end. */
+  /** Reads one more chunk. Returns false at the end. */
   const pull = async (): Promise<boolean> => {
     stream ??= file.chunks(position);
     try {
@@ -53,7 +66,9 @@ export async function createReadThrough(file: HttpFile, store?: Store): Promise<
       position += value.length;
       return true;
     } catch (error) {
-      leave(); // a failed stream would say that it is at its end, and where the store failed it is a chunk ahead: the next read opens another at `position`
+      // A failed stream would report its end. If the store failed, the stream is a chunk ahead. The
+      // next read opens a new stream at `position`.
+      leave();
       throw error;
     }
   };
@@ -61,7 +76,7 @@ export async function createReadThrough(file: HttpFile, store?: Store): Promise<
 
   const gather = async (start: number, end: number): Promise<Uint8Array> => {
     const low = window[0]?.start ?? position;
-    // Neither kept nor in the window: begin there.
+    // Neither stored nor in the window: start a new request there.
     const from = Math.max(start, Math.min(stored(), end));
     if (from < end && (from < low || (!keeps && from > position + LOOK_AHEAD))) {
       leave();
@@ -83,7 +98,7 @@ export async function createReadThrough(file: HttpFile, store?: Store): Promise<
     return out;
   };
 
-  /** One read at a time: they share the stream. */
+  /** Runs reads one at a time, because they share the stream. */
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
     clearTimeout(idle);
     const result = queue.then(work);

@@ -1,9 +1,13 @@
-/** A model's bytes, from whatever the caller has: checked reads over files, blobs, buffers and objects with slice(). */
+/**
+ * A model's bytes from any kind of source: checked reads over files, blobs, buffers and objects
+ * with slice().
+ */
 import { QuantletError, typeName } from '../errors.ts';
 
 /**
- * A model's bytes as users bring them: anything with a length and a `slice(start, end)` (bytes, end exclusive).
- * A Blob, a File and an ArrayBuffer fit as they are; so does an object over a bucket, an asset or a database.
+ * A model's bytes as users pass them: anything with a length and a `slice(start, end)` (bytes, end
+ * exclusive). A Blob, a File or an ArrayBuffer fits unchanged, as does an object over a bucket, an
+ * asset or a database.
  */
 export interface Source {
   readonly byteLength: number;
@@ -11,34 +15,46 @@ export interface Source {
   slice(start: number, end: number): unknown;
 }
 
-/** A model's bytes as the engine reads them. A read answers with exactly `end - start` bytes or rejects; never write into them. */
+/**
+ * A model's bytes as the engine reads them. A read returns exactly `end - start` bytes or rejects.
+ * Never write into the result.
+ */
 export interface Bytes {
   readonly byteLength: number;
   read(start: number, end: number, signal?: AbortSignal): Promise<Uint8Array>;
-  /** Fills `target` (maybe shared memory) from `start`, where the source can without a copy in between. */
+  /**
+   * Fills `target` (possibly shared memory) from `start`, if the source can do so without an
+   * intermediate copy.
+   */
   readInto?(target: Uint8Array, start: number, signal?: AbortSignal): Promise<void>;
-  /** @internal The file they are, where threads can open it by themselves. */
+  /**
+   * The file of these bytes, if threads can open it themselves.
+   * @internal
+   */
   readonly file?: FileIdentity;
 }
 
-/** A file that is to be opened once more, and refused where it is no longer the same. */
+/** Identity of a file that threads open again, and refuse if it is no longer the same. */
 export interface FileIdentity {
   readonly path: string;
   readonly ino: number;
   readonly byteLength: number;
-  /** When it was written last. */
+  /** Time of the last modification. */
   readonly mtimeMs: number;
 }
 
-/** @returns ERR_GGUF_TRUNCATED for a file that has become shorter since it was opened */
+/** Makes the error for a file that became shorter while it was read. */
 export const cutWhileRead = (path: string, at: number, missing: number): QuantletError =>
   new QuantletError('ERR_GGUF_TRUNCATED', `${path} ended at byte ${at}, ${missing} more were expected; it was cut while being read`);
 
-/** @returns ERR_SOURCE for a file that is no longer what was opened */
+/** Makes the error for a file that changed while it was read. */
 export const changedWhileRead = (path: string): QuantletError =>
   new QuantletError('ERR_SOURCE', `${path} was replaced or written to while it was read; load the model again`);
 
-/** What `toBytes` accepts. Paths and URLs are opened by the entry of the platform, which makes a `Bytes` of them. */
+/**
+ * Sources that `toBytes` accepts. Paths and URLs are opened by the entry of the platform, which
+ * makes a `Bytes` of them.
+ */
 export type SourceLike = Bytes | Source | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView;
 
 type RawRead = (start: number, end: number, signal?: AbortSignal) => unknown;
@@ -60,14 +76,15 @@ const view = async (chunk: unknown): Promise<Uint8Array> => {
   );
 };
 
-/** Browsers' TextDecoder and file APIs refuse shared memory, so a shared chunk is copied out of it. */
+/** Copies a chunk in shared memory, which browsers' TextDecoder and file APIs refuse. */
 const unshared = (chunk: Uint8Array): Uint8Array => (chunk.buffer instanceof ArrayBuffer ? chunk : chunk.slice());
 
 /**
- * Wraps a raw reader so that every answer is checked: range inside the source, as many bytes as were asked for, abort honoured.
- * Entries use it for files and URLs too.
+ * Wraps a raw reader so that every read is checked: range inside the source, exactly the bytes
+ * asked for, abort honoured. Entries use it for files and URLs, too.
  *
- * @throws QuantletError ERR_SOURCE where `byteLength` is no size, a range lies outside, the answer is short or long, or the reader fails
+ * @throws QuantletError ERR_SOURCE if `byteLength` is not a size, a range lies outside, the result
+ * is short or long, or the reader fails
  */
 export const checkedBytes = (byteLength: number, rawRead: RawRead): Bytes => {
   if (!Number.isSafeInteger(byteLength) || byteLength < 0) {
@@ -112,7 +129,7 @@ const has = (value: object, name: string): boolean => typeof (value as Record<st
 /**
  * Any kind of source as checked `Bytes`. Bytes in memory are not copied.
  *
- * @throws QuantletError ERR_INVALID_ARGUMENT where it is none of them, ERR_SOURCE where its size is no size
+ * @throws QuantletError ERR_INVALID_ARGUMENT for anything else, ERR_SOURCE if its size is not valid
  */
 export const toBytes = (source: SourceLike): Bytes => {
   const given: unknown = source;
