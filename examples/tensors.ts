@@ -1,4 +1,5 @@
-// quantlet/core: a q4_0 matrix times a vector, the kernels that were chosen for it, and a weight out of a model's file. docs/tensors.md explains all of it.
+// quantlet/core: multiplies a q4_0 matrix by a vector, prints the chosen kernels, and uses a weight
+// of a model's file. docs/tensors.md explains it.
 //   npx tsx examples/tensors.ts        (Node 22.18 and later: node examples/tensors.ts)
 import { fileURLToPath } from 'node:url';
 import { cpy, createEngine, explain, mul_mat, rms_norm, type MulMatOptions } from 'quantlet/core';
@@ -7,7 +8,7 @@ const [k, n] = [256, 64];
 const engine = await createEngine();
 console.log(`build ${engine.build}, ${engine.threads} threads`);
 
-// ne, dimension 0 first: n rows of k weights, as ggml has them.
+// Shape ne, dimension 0 first as in ggml: n rows of k weights.
 const weights = engine.tensor(
   'f32',
   [k, n],
@@ -18,7 +19,7 @@ await engine.compute(engine.plan(cpy(weights, matrix))); // quantises
 
 const x = engine.tensor('f32', [k], { name: 'x', data: Float32Array.from({ length: k }, (_, i) => Math.cos(i)) });
 
-/** Multiplies, prints the dispatch, returns the result. */
+/** Multiplies, prints the chosen kernels, and returns the result. */
 async function multiply(title: string, options?: MulMatOptions): Promise<Float32Array> {
   const y = mul_mat(matrix, x, options);
   const plan = engine.plan(y);
@@ -45,7 +46,7 @@ console.log(
   `\nrelative distance from the unquantised product: ${[quantised, dequantised, packed].map((y) => distance(y).toFixed(4)).join(', ')}`,
 );
 
-// Weights of a model, and options by name.
+// Weights of a model's file, and options by name.
 const norm = await engine.load(fileURLToPath(new URL('../models/tiny-stories-q4_0.gguf', import.meta.url)), 'output_norm.weight');
 const normed = rms_norm(x, { weight: norm, eps: 1e-5 });
 await engine.compute(engine.plan(normed));

@@ -1,4 +1,5 @@
-// Relative addresses: the built page runs from any folder of a static host. In a clone, `npm ci` at its root has installed all that this needs.
+// Relative URLs, so that the built page runs from any folder of a static host. In a clone of the
+// repository, `npm ci` at its root installs all dependencies.
 export default {
   base: './',
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },

@@ -1,4 +1,5 @@
-// node collect.mjs OUT.jsonl: the records of all jobs that have ended; those that have failed are errors.
+// Usage: node collect.mjs OUT.jsonl. Writes the records of all finished jobs. Failed jobs become
+// errors.
 import { createWriteStream } from 'node:fs';
 import { once } from 'node:events';
 import { finished } from 'node:stream/promises';

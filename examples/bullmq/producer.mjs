@@ -1,4 +1,5 @@
-// node producer.mjs IN.jsonl: a job for each of OpenAI's batch lines. The same lines again double nothing.
+// Usage: node producer.mjs IN.jsonl. Adds a job for each line of an OpenAI batch file. Adding the
+// same lines again has no effect.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { connect, openQueue } from './queue.mjs';
@@ -9,7 +10,7 @@ if (!input) {
   process.exit(2);
 }
 
-/** Lines end at a line feed and nowhere else: node:readline would end them at U+2028 too. */
+/** Splits at line feeds only; node:readline would also split at U+2028. */
 async function* linesOf(path) {
   let rest = '';
   for await (const text of createReadStream(path, 'utf8')) {
@@ -20,7 +21,9 @@ async function* linesOf(path) {
   yield rest;
 }
 
-/** A custom_id is any text, and a job's id is not (no colon, no number). */
+/**
+ * Id of a job. A custom_id may be any text, but a job's id must not have a colon or be a number.
+ */
 const jobId = (customId) => createHash('sha256').update(customId).digest('hex').replace(/^/, 'line-');
 
 const connection = connect();
@@ -38,7 +41,7 @@ for await (const text of linesOf(input)) {
   try {
     line = JSON.parse(text);
   } catch {
-    // Told below.
+    // reported below
   }
   const known = typeof line?.custom_id === 'string' && ids.has(line.custom_id);
   if (known || typeof line?.custom_id !== 'string' || typeof line.url !== 'string' || typeof line.body !== 'object') {
@@ -51,7 +54,8 @@ for await (const text of linesOf(input)) {
   jobs.push({
     name: 'line',
     data: { line: number, custom_id, url, body },
-    // A failure of the worker (not a refusal, which is an answer) is tried again; what is done stays, so that it is not done twice.
+    // If the worker fails, the job is tried again. (A refusal is an answer, not a failure.)
+    // Finished jobs are kept, so that they are not done again.
     opts: { jobId: jobId(custom_id), attempts: 5, backoff: { type: 'exponential', delay: 1000 } },
   });
   if (jobs.length === 1000) await flush();

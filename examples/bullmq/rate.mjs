@@ -1,4 +1,5 @@
-// node rate.mjs [JOBS]: how many jobs a second this Redis takes in and gives out, of 1 KB each, to workers that compute nothing.
+// Usage: node rate.mjs [JOBS]. Measures the jobs per second, of 1 KB each, that this Redis accepts
+// and delivers, with workers that compute nothing.
 import { Queue, Worker } from 'bullmq';
 import { connect } from './queue.mjs';
 

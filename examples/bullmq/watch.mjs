@@ -1,4 +1,4 @@
-// node watch.mjs: what is done and what is left, until nothing is left.
+// Usage: node watch.mjs. Prints finished and remaining jobs until none remain.
 import { QueueEvents } from 'bullmq';
 import { connect, openQueue, QUEUE } from './queue.mjs';
 
@@ -19,6 +19,6 @@ for (let began = Date.now(); ; began = Date.now()) {
   console.log(`${completed} done, ${failed} failed, ${left} left; ${rate.toFixed(1)} jobs/s, ${speed.toFixed(0)} tokens/s${time}`);
   if (left === 0) break;
 }
-const { data } = await queue.getMetrics('completed', 0, 9); // kept by the workers
+const { data } = await queue.getMetrics('completed', 0, 9); // recorded by the workers
 console.log(`jobs of the last minutes: ${data.join(', ')}`);
 process.exit(0);

@@ -1,4 +1,5 @@
-// node worker.mjs: answers jobs until SIGTERM; as many of these as there are machines. MODEL=file.gguf PARALLEL=1
+// Usage: MODEL=file.gguf PARALLEL=1 node worker.mjs. Answers jobs until SIGTERM. Run one on each
+// machine.
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { MetricsTime, Worker } from 'bullmq';
@@ -6,13 +7,16 @@ import { loadModel } from 'quantlet';
 import { createHandler } from 'quantlet/openai';
 import { connect, QUEUE } from './queue.mjs';
 
-// The model that ships with the package; any GGUF file's path will do.
+// Default: the model in the package. The path of any GGUF file works.
 const path = process.env.MODEL ?? fileURLToPath(import.meta.resolve('quantlet/models/tiny-stories-q4_0.gguf'));
 const parallel = Number(process.env.PARALLEL ?? 1);
 const model = await loadModel(path, { parallel });
 const handler = createHandler(model, { timeoutMs: 0 });
 
-/** The record of a job, as OpenAI's output files have it. What the model refuses is an answer; what fails here is thrown, and tried again. */
+/**
+ * Record of a job, in the form of OpenAI's output files. A refusal by the model is an answer. A
+ * failure here is thrown, and the job is tried again.
+ */
 async function answer({ data: { line, custom_id, url, body } }) {
   const headers = { 'content-type': 'application/json' };
   const response = await handler(
@@ -34,8 +38,8 @@ const worker = new Worker(
   },
   {
     connection,
-    concurrency: parallel, // as many jobs as the model has sequences: their steps share each pass over the weights
-    maxStalledCount: 2, // a job whose worker was lost is taken up again; one that has cost three workers has failed
+    concurrency: parallel, // one job for each sequence of the model: their steps share each pass over the weights
+    maxStalledCount: 2, // a job whose worker was lost is started again; after three lost workers it has failed
     metrics: { maxDataPoints: MetricsTime.ONE_WEEK },
   },
 );
@@ -43,7 +47,7 @@ worker.on('error', (error) => console.error(`worker: ${error.message || error.co
 worker.on('failed', (job, error) => console.error(`${job?.data.custom_id}: ${error.message}`));
 
 const stop = async () => {
-  await worker.close(); // the jobs under way are finished, no other is begun
+  await worker.close(); // finishes running jobs and starts no others
   await model.dispose();
   connection.disconnect();
   process.exit(0);

@@ -1,4 +1,4 @@
-// bun index.ts "Once upon a time"
+// Usage: bun index.ts "Once upon a time"
 import { fileURLToPath } from 'node:url';
 import { loadModel } from 'quantlet';
 

@@ -1,4 +1,4 @@
-// deno run --allow-read --allow-env --allow-sys main.ts "Once upon a time"
+// Usage: deno run --allow-read --allow-env --allow-sys main.ts "Once upon a time"
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { loadModel } from 'quantlet';

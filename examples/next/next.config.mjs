@@ -1,3 +1,3 @@
-/** quantlet starts threads from its own files: they must stay files, so the package is not bundled on the server. */
+/** quantlet starts threads from its own files, so the package must not be bundled on the server. */
 const config = { serverExternalPackages: ['quantlet'] };
 export default config;

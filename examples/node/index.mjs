@@ -1,8 +1,8 @@
-// node index.mjs "Once upon a time"
+// Usage: node index.mjs "Once upon a time"
 import { fileURLToPath } from 'node:url';
 import { loadModel } from 'quantlet';
 
-// The model that ships with the package; any GGUF file's path will do.
+// Default: the model in the package. The path of any GGUF file works.
 const path = fileURLToPath(import.meta.resolve('quantlet/models/tiny-stories-q4_0.gguf'));
 const model = await loadModel(process.env.MODEL ?? path);
 const prompt = process.argv[2] ?? 'Once upon a time';

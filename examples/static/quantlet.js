@@ -1,2 +1,3 @@
-// All of quantlet for pages in one file, kernels and worker included: `npm run build` makes dist/quantlet.js of it. The page itself needs no bundler.
+// quantlet for pages in one file, with kernels and worker: `npm run build` bundles it to
+// dist/quantlet.js. The page itself needs no bundler.
 export * from 'quantlet';

@@ -1,11 +1,14 @@
-// One file, two lives. In the page it registers itself as a service worker and, where the page is not cross-origin isolated, loads it once more.
-// As the service worker it keeps what the page is made of, so that the page opens without a net, and adds the two headers that isolate a page,
-// for hosts that cannot send them: without isolation all works with one thread. Models are not its business: the page keeps them itself.
+// This file runs in two places. In the page, it registers itself as a service worker and, if the
+// page is not cross-origin isolated, reloads the page once. As the service worker, it caches the
+// files of the page, so that the page opens offline, and adds the two headers that isolate a page,
+// for hosts that cannot send them. Without isolation, everything works with one thread. Models are
+// not cached here: the page does that itself.
 const CACHE = 'quantlet page';
 
 /**
- * What is kept lies by the page it belongs to: a page that was published anew begins a cache of its own. The one before stays, as parts that did not
- * change are asked for only when a model is loaded; older ones go.
+ * Names of the caches, newest first. Each published version of the page has its own cache. The
+ * previous version's stays, because unchanged parts are requested only when a model is loaded.
+ * Older ones are deleted.
  */
 const caching = async () => (await caches.keys()).filter((name) => name.startsWith(CACHE)).reverse();
 
@@ -15,7 +18,7 @@ async function keep(request, response) {
     const name = `${CACHE} ${[...hash.subarray(0, 8)].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;
     const [newest] = await caching();
     if (name !== newest) {
-      await caches.delete(name); // an earlier page that is published again is the newest now
+      await caches.delete(name); // an earlier version that is published again is created again, as the newest
       await caches.open(name);
       for (const old of (await caching()).slice(2)) await caches.delete(old);
     }
@@ -32,7 +35,7 @@ async function kept(request) {
   return undefined;
 }
 
-/** What a static host's answer becomes: the same with the headers of an isolated page. */
+/** Copy of a response with the headers of an isolated page. */
 function isolated(response) {
   if (response.status === 0) return response;
   const headers = new Headers(response.headers);
@@ -42,7 +45,7 @@ function isolated(response) {
   return new Response(response.body, { status: response.status, statusText: response.statusText, headers });
 }
 
-/** From the net, and from what was kept when there is none. */
+/** Response from the network, or from the cache if offline. */
 async function answer(request) {
   let response;
   try {
@@ -62,7 +65,7 @@ if (typeof window === 'undefined') {
   self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()));
   self.addEventListener('fetch', (event) => {
     const { request } = event;
-    // Other origins' answers are none of our business, and a request from the cache only must stay one.
+    // Ignore other origins, and requests that must be answered from the browser's cache only.
     if (!request.url.startsWith(self.location.origin) || request.method !== 'GET') return;
     if (request.cache === 'only-if-cached' && request.mode !== 'same-origin') return;
     event.respondWith(answer(request));
@@ -72,11 +75,12 @@ if (typeof window === 'undefined') {
     async () => {
       await navigator.serviceWorker.ready;
       if (!window.crossOriginIsolated && !sessionStorage.isolating) {
-        sessionStorage.isolating = 1; // once: a browser that does not isolate all the same must not load for ever
+        sessionStorage.isolating = 1; // only once: a browser that still does not isolate the page must not reload for ever
         window.location.reload();
         return;
       }
-      // What was loaded before there was a service worker, or came out of a cache of the browser's own, has passed it by: once more, for it to keep.
+      // Resources that were loaded before there was a service worker, or from the browser's own
+      // cache, did not pass through it. Fetch them again so that it caches them.
       if (document.readyState !== 'complete') await new Promise((resolve) => window.addEventListener('load', resolve, { once: true }));
       const [newest] = await caching();
       const cache = newest && (await caches.open(newest));

@@ -1,2 +1,2 @@
-// The page is the one that `quantlet serve` serves (page/), with the model in it.
+// The same page as that of `quantlet serve` (page/), with the model running in the page.
 import '../../../page/src/in-page/main.tsx';

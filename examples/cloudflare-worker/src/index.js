@@ -1,4 +1,5 @@
-// A worker that tells stories: GET /?prompt=Once+upon+a+time streams them as server-sent events, one a token.
+// A worker that tells stories: GET /?prompt=Once+upon+a+time streams them as server-sent events,
+// one for each token.
 import { loadModel } from 'quantlet';
 import tinyStories from 'quantlet/models/tiny-stories-q4_0.bin';
 
@@ -6,7 +7,8 @@ let loading;
 
 export default {
   async fetch(request) {
-    // Loaded by the first request and kept: an isolate serves many. The model could as well come from R2, an asset or a URL.
+    // Loaded by the first request and kept, because an isolate serves many requests. The model
+    // could also come from R2, an asset or a URL.
     loading ??= loadModel(tinyStories);
     const model = await loading;
     const query = new URL(request.url).searchParams;

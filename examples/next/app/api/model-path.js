@@ -1,4 +1,4 @@
 import { join } from 'node:path';
 
-/** The model that ships with the package; MODEL names another. */
+/** Path of the model: MODEL, or the model in the package. */
 export const modelPath = () => process.env.MODEL ?? join(process.cwd(), 'node_modules/quantlet/models/tiny-stories-q4_0.gguf');

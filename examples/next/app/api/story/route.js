@@ -3,7 +3,7 @@ import { modelPath } from '../model-path.js';
 
 export const dynamic = 'force-dynamic';
 
-/** Once for the process; hot reloading keeps it. */
+/** Loaded once for the process; survives hot reloading. */
 const model = () => (globalThis.storyModel ??= loadModel(modelPath()));
 
 export async function GET(request) {
