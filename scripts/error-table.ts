@@ -4,11 +4,16 @@
 const BEGIN = '<!-- Generated from src/errors.ts by `npm run generate`: edit the comments there and run it again. -->';
 const END = '<!-- End of what is generated. -->';
 
+/** A comment on one line, with its semicolons masked: they do not end the union. */
+function flattened(comment: string): string {
+  const lines = comment.slice('/**'.length, -'*/'.length).split('\n');
+  const text = lines.map((line) => line.replace(/^\s*\*?\s*/, '').trimEnd()).join(' ');
+  return `/** ${text.trim().replaceAll(';', '\0')} */`;
+}
+
 /** Every code with the comment on it. @throws Error for a code that has none */
 export function errorCodes(source: string): readonly (readonly [code: string, meaning: string])[] {
-  const union = /export type QuantletErrorCode =\n([^;]*);/.exec(
-    source.replaceAll(/\/\*\*(.*?)\*\//g, (comment) => comment.replaceAll(';', '\0')),
-  );
+  const union = /export type QuantletErrorCode =\n([^;]*);/.exec(source.replaceAll(/\/\*\*.*?\*\//gs, flattened));
   if (!union) throw new Error('src/errors.ts has no type QuantletErrorCode');
   return [...union[1].matchAll(/(?:\/\*\* (.*?) \*\/\s*)?\| '(\w+)'/g)].map(([, meaning, code]) => {
     if (meaning === undefined) throw new Error(`${code} has no comment in src/errors.ts that says what it means and what to do`);
