@@ -1,6 +1,7 @@
 /**
- * Calls `act` once when the signal aborts, at once if it has aborted before: a listener alone would wait for ever.
- * @returns stops listening
+ * Calls `act` once when the signal aborts. If it has aborted already, calls it now, because a
+ * listener would never be called.
+ * @returns a function that stops listening
  */
 export function onAbort(signal: AbortSignal, act: () => void): () => void {
   if (signal.aborted) act();

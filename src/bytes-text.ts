@@ -4,7 +4,7 @@ const UNITS = [
   ['kB', 1e3],
 ] as const;
 
-/** 1234567 as `1.2 MB`. */
+/** Formats bytes: 1234567 as `1.2 MB`. */
 export function bytesText(n: number): string {
   const [unit, size] = UNITS.find(([, most]) => n >= most) ?? ['bytes', 1];
   return `${size === 1 ? n : (n / size).toFixed(1)} ${unit}`;

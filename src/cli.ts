@@ -1,10 +1,13 @@
 #!/usr/bin/env node
-/** Starts the command line (cli/main.ts) with V8's code of the last time: 15 ms of the 90 that it takes to begin with its work. */
+/**
+ * Starts the command line (cli/main.ts), with V8's code cached from the last run, which shortens
+ * the start.
+ */
 import module from 'node:module';
 import { join } from 'node:path';
 import { cacheFolder } from './hub/cache-folder.ts';
 
-// Node 22.8 and newer. It never throws: where the folder cannot be written, everything is compiled again.
+// Node 22.8 and newer. Never throws: if the folder cannot be written, everything is compiled again.
 (module as { enableCompileCache?: (folder: string) => unknown }).enableCompileCache?.(join(cacheFolder(process.env), 'code'));
 const { start } = await import('./cli/main.ts');
 await start();

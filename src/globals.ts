@@ -1,6 +1,7 @@
 /**
- * What runtimes have and TypeScript knows in some projects only: the DOM's types are not everywhere, and typed arrays say whose memory they have
- * since 5.7 alone. Where the types are there these are the same ones; else something that takes any.
+ * Types that not every project's TypeScript has: the DOM's types are not always loaded, and typed
+ * arrays have had a type parameter for their memory only since 5.7. Each resolves to the real type
+ * if that exists, else to a type that accepts anything.
  */
 
 /** WebAssembly.Module. */
@@ -11,5 +12,5 @@ export type WasmModule = typeof globalThis extends { readonly WebAssembly: { rea
 export type WasmMemory = typeof globalThis extends { readonly WebAssembly: { readonly Memory: abstract new (...args: never) => infer M } }
   ? M
   : object;
-/** A Uint8Array whose memory is its own, not shared: Uint8Array<ArrayBuffer>. */
+/** A Uint8Array with memory of its own, not shared: Uint8Array<ArrayBuffer>. */
 export type OwnBytes = ReturnType<Uint8Array['slice']>;

@@ -1,4 +1,7 @@
-/** What scripts/build.mjs writes under dist/inline: kernels and the worker's script as text, for pages that cannot fetch files of a package, and the page of servers. */
+/**
+ * Modules that scripts/build.mjs writes to dist/inline: kernels and the worker's script as text,
+ * for pages that cannot fetch the package's files; and the servers' page.
+ */
 declare module '*/inline/simd.js' {
   export const deflated: string;
 }
@@ -14,7 +17,9 @@ declare module '*/inline/worker.js' {
 declare module '*/inline/page.js' {
   export const html: string;
 }
-/** Platforms that forbid compiling at run time give a compiled module for an import. */
+/**
+ * On platforms that forbid compiling at run time, importing a .wasm file gives a compiled module.
+ */
 declare module '*.wasm' {
   const module: WebAssembly.Module;
   export { module as default };

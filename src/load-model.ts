@@ -1,4 +1,4 @@
-/** How a model is loaded: its files and header, threads, a draft model, the engine. */
+/** Loading of a model: files and header, threads, a draft model, the engine. */
 import type { HParams } from './arch/hparams.ts';
 import { memorySum } from './engine/memory-use.ts';
 import { createCpuBackend, type CpuBackend } from './engine/cpu-backend.ts';
@@ -18,7 +18,11 @@ import { createTokenizer, type Tokenizer } from './tokenize/tokenizer.ts';
 import { outOfMemory } from './wasm/memory.ts';
 import { Model } from './model.ts';
 
-/** A draft model continues a text by itself: what an encoder has read is not in the text. @throws ERR_INVALID_ARGUMENT */
+/**
+ * Refuses models with an encoder for drafts: a draft model continues a text, and the prompt that an
+ * encoder has read is not part of the text.
+ * @throws ERR_INVALID_ARGUMENT
+ */
 function refuseEncoder({ arch, decoder }: HParams, what: string): void {
   if (decoder)
     throw new QuantletError(
@@ -28,8 +32,8 @@ function refuseEncoder({ arch, decoder }: HParams, what: string): void {
 }
 
 /**
- * The model that drafts, with a sequence for each of the model's.
- * @throws ERR_INVALID_ARGUMENT for one of another vocabulary, before the model's own weights are read
+ * Loads the draft model, with a sequence for each sequence of the main model.
+ * @throws ERR_INVALID_ARGUMENT for another vocabulary, before the main model's weights are read
  */
 async function loadDraftModel(
   platform: Platform,
@@ -61,7 +65,10 @@ async function loadDraftModel(
   }
 }
 
-/** What is seldom needed for a file: pages load it then. */
+/**
+ * Checks and defaults that few files need; their code is loaded only then, so that pages rarely
+ * download it.
+ */
 async function fileFacts(gguf: GGUF): Promise<FileSampling> {
   const { metadata, tensors } = gguf;
   const type = metadata.get('general.type') ?? 'model';
@@ -71,22 +78,22 @@ async function fileFacts(gguf: GGUF): Promise<FileSampling> {
   return isSet ? (await import('./sample/file-defaults.ts')).fileSampling(gguf) : { defaults: {}, warnings: [] };
 }
 
-/** Characters of a prompt that surely have more tokens than the widest step for which there are kernels of their own. */
+/** Length of a prompt that surely has more tokens than the widest step with kernels of its own. */
 const FEW_CHARACTERS = 256;
 
-/** About how many tokens the first step will have. */
+/** Approximate number of tokens of the first step. */
 function firstTokens(tokenizer: Tokenizer, prompt: string | undefined): number | undefined {
   if (prompt === undefined) return undefined;
   try {
     return tokenizer.encode(prompt.slice(0, FEW_CHARACTERS), { parseSpecial: true }).length;
   } catch {
-    return undefined; // whoever generates is told
+    return undefined; // the call to generate reports the error
   }
 }
 
 /**
- * What entries make their loadModel of.
- * @param platformFor gets options that were checked
+ * Makes the loadModel of an entry.
+ * @param platformFor receives checked options
  */
 export async function loadModelOn(
   platformFor: (options: ResolvedLoadOptions) => Platform | Promise<Platform>,
@@ -107,7 +114,8 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
   const limits = loadLimits(options.speculation);
   signal?.throwIfAborted();
   const begun = performance.now();
-  // Threads start while the header is read: on a processor of their own, where there are some. (A draft model's come first, with V8's flags: see Platform.)
+  // Start threads while the header is read, on other CPU cores if available. A draft model starts
+  // its threads first, because of V8's flags: see Platform.
   let starting: Promise<CpuBackend> | undefined;
   const start = (): void => {
     starting = createCpuBackend(platform, options);
@@ -133,7 +141,7 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
   try {
     const gguf = withThreshold(withMetadata(file, options.overrideKv), options.sparseThreshold);
     const sampling = await fileFacts(gguf);
-    // Pages load what opens adapters when there are some.
+    // Load the code for adapters only if there are any, so that pages rarely download it.
     adapters =
       options.lora.length > 0
         ? await (await import('./engine/lora.ts')).openLoras(platform, options.lora, gguf, modelParts, signal)

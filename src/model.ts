@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-/** The public Model: tokenize, generate, chat, embed, dispose. (Loading: load-model.ts.) */
+/** The public Model: tokenize, generate, chat, embed, dispose. (load-model.ts loads it.) */
 import type { OwnBytes } from './globals.ts';
 import type * as Conversations from './chat/conversations.ts';
 import type { Chat, ModelChatOptions } from './chat/generation.ts';
@@ -34,48 +34,62 @@ import type { Build } from './wasm/load.ts';
 export type { ModelChatOptions } from './chat/generation.ts';
 export type { LoadOptions } from './load-options.ts';
 
-/** What was found in a file before its weights were read. */
+/** Findings about a file, made before its weights are read. */
 interface FileFacts {
   readonly sampling: FileSampling;
   readonly notes: readonly string[];
 }
 
-/** Serves as the backend of quantlet/openai's createHandler and of quantlet/ai-sdk's models. */
-/** Node's console.log asks a method of this name what to print. */
+/** Method that Node's console.log calls for the text to print. */
 const INSPECT = Symbol.for('nodejs.util.inspect.custom');
 
+/**
+ * A loaded model. Serves as backend of quantlet/openai's createHandler and of quantlet/ai-sdk's
+ * models.
+ */
 export class Model {
   readonly name: string;
   readonly architecture: string;
   readonly build: Build;
   readonly threads: number;
-  /** Whether the kernels have 256-bit code, see LoadOptions.turbo. */
+  /** The kernels have 256-bit code, see LoadOptions.turbo. */
   readonly turbo: boolean;
   readonly contextLength: number;
-  /** Sequences that may be generated at the same time. */
+  /** Number of sequences that can be generated at the same time. */
   readonly parallel: number;
-  /** Whether tokens are drafted and verified several at a time. */
+  /** Tokens are drafted, and several are verified at a time. */
   readonly speculative: boolean;
-  /** Whether an encoder reads prompts: they take no room from the text, which has the whole context for itself. */
+  /** An encoder reads prompts: they take no room in the context, which is all for the text. */
   readonly encoder: boolean;
-  /** Texts of the tokens that begin and end a sequence, '' where the model has none. */
+  /** Texts of the tokens that begin and end a sequence; '' if the model has none. */
   readonly bos: string;
   readonly eos: string;
-  /** The file's key-values. */
+  /** Metadata of the file, by key. */
   readonly metadata: ReadonlyMap<string, GGUFValue>;
-  /** What the file sets in place of llama.cpp's defaults of the sampler (`general.sampling.*`). Options of a call win. */
+  /**
+   * Defaults of sampler options that the file sets (`general.sampling.*`), instead of llama.cpp's.
+   * Options of a call override them.
+   */
   readonly samplerDefaults: Readonly<SamplerOptions>;
-  /** What is unclear or left out in the file, and what was assumed: for people. */
+  /** Unclear or missing parts of the file, and the assumptions made; for people. */
   readonly warnings: readonly string[];
-  /** Milliseconds of loading and of warming up; bytes of memory reserved, a draft model's included, and the model's own by what they are for. */
+  /**
+   * Milliseconds of loading and of warming up; bytes of memory reserved, including a draft model's;
+   * the model's own memory by purpose.
+   */
   readonly stats: { readonly loadMs: number; readonly warmupMs: number; readonly memoryBytes: number; readonly memory: MemoryParts };
-  /** The sequences in the KV cache, one by one: for servers. Undefined where the model makes vectors. */
+  /**
+   * The sequences in the KV cache, one by one; for servers. Undefined for embeddings and rerankers.
+   */
   readonly slots: ModelSlots | undefined;
-  /** The LoRA adapters that it was loaded with. */
+  /** LoRA adapters that the model was loaded with. */
   readonly adapters: readonly AppliedAdapter[];
-  /** Tokens that mark the middle of a text, which the model can fill in. Undefined where it has none. */
+  /** Tokens that mark the middle of a text for the model to fill in; undefined if it has none. */
   readonly fim: FimTokens | undefined;
-  /** For quantlet's own command line, tests and benches. @internal */
+  /**
+   * For quantlet's own command line, tests and benches.
+   * @internal
+   */
   readonly internals: ModelInternals;
   readonly #conversations: typeof Conversations;
   readonly #templates: TemplateSources;
@@ -83,7 +97,10 @@ export class Model {
   #template: ChatTemplate | undefined;
   #disposed: Promise<void> | undefined;
 
-  /** @internal Use loadModel. */
+  /**
+   * Use loadModel.
+   * @internal
+   */
   constructor(
     metadata: ReadonlyMap<string, GGUFValue>,
     engine: ModelEngine,
@@ -142,7 +159,10 @@ export class Model {
     this.slots = engine.wants === 'logits' ? slotActions(this.internals, metadata) : undefined;
   }
 
-  /** How conversations are written for this model. @throws QuantletError ERR_CHAT_TEMPLATE where its template does not parse */
+  /**
+   * Chat template of this model.
+   * @throws QuantletError ERR_CHAT_TEMPLATE if the template does not parse
+   */
   get chatTemplate(): ChatTemplate {
     return (this.#template ??= this.#templateOf(this.#templates));
   }
@@ -156,12 +176,15 @@ export class Model {
     return this.internals.tokenizer.encode(text, checkOptions('tokenize', options, ENCODE_OPTIONS));
   }
 
-  /** tokenize() as work that pauses, for servers: a long text takes a second. */
+  /** tokenize() as work that pauses, for servers, because a long text takes a second. */
   encodeWork(text: string, options?: EncodeOptions): Work<number[]> {
     return this.internals.tokenizer.encodeWork(text, options);
   }
 
-  /** Where a text could be read as control tokens, or as parts of them: the `breaks` with which tokenize() reads none. */
+  /**
+   * Offsets at which a text could be read as control tokens or parts of them. With these as
+   * `breaks`, tokenize() reads no control token.
+   */
   breaksIn(text: string, keep?: ReadonlySet<string>): Work<readonly number[]> {
     return this.internals.tokenizer.breaksIn(text, keep);
   }
@@ -171,27 +194,38 @@ export class Model {
     return this.internals.tokenizer.decodeWork(ids, options);
   }
 
-  /** The text of token ids; bytes that are not UTF-8 become U+FFFD. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
+  /**
+   * Text of token ids. Bytes that are not valid UTF-8 become U+FFFD.
+   * @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary
+   */
   detokenize(ids: Iterable<number>, options?: DecodeOptions): string {
     return this.internals.tokenizer.decode(ids, checkOptions('detokenize', options, DECODE_OPTIONS));
   }
 
-  /** The bytes of one token, maybe part of a character; control tokens by their names. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
+  /**
+   * Bytes of one token, possibly part of a character. Control tokens give the bytes of their names.
+   * @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary
+   */
   tokenBytes(id: number): Uint8Array {
     return this.internals.tokenizer.pieceBytes(id, true);
   }
 
   /**
-   * Continues a prompt (a text, or token ids taken as they are). Iterate over the parts as they come, or await result().
-   * @throws ERR_CONTEXT_FULL, ERR_INVALID_ARGUMENT, ERR_GRAMMAR, ERR_LOGITS (numbers that are none), ERR_WORKER_LOST, ERR_DISPOSED, or signal.reason;
-   *   the model stays usable, but after ERR_DISPOSED
+   * Continues a prompt (a text, or token ids used unchanged). Iterate over the parts as they come,
+   * or await result().
+   * @throws ERR_CONTEXT_FULL, ERR_INVALID_ARGUMENT, ERR_GRAMMAR, ERR_LOGITS (unusable numbers),
+   * ERR_WORKER_LOST, ERR_DISPOSED, or signal.reason. The model stays usable, except after
+   * ERR_DISPOSED.
    */
   generate(prompt: string | readonly number[], options?: GenerateOptions): Generation {
     this.#assertGenerates();
     return createGeneration(this.internals, prompt, options);
   }
 
-  /** Finds what is wrong with a generation before it waits for its turn, for servers. @throws what generate() throws */
+  /**
+   * Checks a generation before it waits for its turn, for servers.
+   * @throws as generate() does
+   */
   async checkGenerate(prompt: readonly number[], options: GenerateOptions): Promise<void> {
     this.#assertGenerates();
     await checkGeneration(this.internals, prompt, options);
@@ -205,18 +239,21 @@ export class Model {
   }
 
   /**
-   * A vector for each text (or list of token ids), [n_embd], of length one. Texts share steps.
-   * @throws ERR_INVALID_ARGUMENT where the model generates text, ERR_CONTEXT_FULL for a text that is too long
+   * An embedding of each text (or list of token ids), [n_embd], of length one. Texts share steps.
+   * @throws ERR_INVALID_ARGUMENT if the model generates text, ERR_CONTEXT_FULL for a text that is
+   * too long
    */
   async embed(texts: readonly (string | readonly number[])[], options?: EmbedOptions): Promise<Float32Array[]> {
     this.internals.assertUsable();
-    const { embed, EMBED_OPTIONS } = await import('./generate/embed.ts'); // pages that generate text do without
+    const { embed, EMBED_OPTIONS } = await import('./generate/embed.ts'); // loaded on first use: pages that generate text do not need it
     return (await embed(this.internals, texts, checkOptions('embed', options, EMBED_OPTIONS))).vectors;
   }
 
   /**
-   * How well each document answers the query, by a reranker: higher is better, in the documents' order.
-   * @throws ERR_INVALID_ARGUMENT where the model is not a reranker, ERR_CONTEXT_FULL for a pair that is too long, ERR_DISPOSED, or signal.reason
+   * Scores of the documents as answers to the query, by a reranker: higher is better, in the
+   * documents' order.
+   * @throws ERR_INVALID_ARGUMENT if the model is not a reranker, ERR_CONTEXT_FULL for a pair that
+   * is too long, ERR_DISPOSED, or signal.reason
    */
   async rank(query: string, documents: readonly string[], options?: { signal?: AbortSignal }): Promise<number[]> {
     this.internals.assertUsable();
@@ -226,12 +263,15 @@ export class Model {
   }
 
   /**
-   * Answers a conversation. Iterate over its events (content, reasoning, tool calls) as they come, or await result(). What this
-   * conversation shares with an earlier one that is still in the cache is not computed again: a next turn costs its new tokens.
-   * Tools that have a function (`tools: { name: { description, parameters, execute } }`) are called, and the model goes on with what they gave.
+   * Answers a conversation. Iterate over its events (content, reasoning, tool calls) as they come,
+   * or await result(). The part that it shares with an earlier conversation still in the cache is
+   * not computed again, so a further turn costs only its new tokens. Tools with a function
+   * (`tools: { name: { description, parameters, execute } }`) are called, and the model continues
+   * with their results.
    *
-   * @param messages from the first to the one to be answered
-   * @throws ERR_CHAT_TEMPLATE for a conversation that the template refuses, and what generate() throws; the model stays usable
+   * @param messages from the first to the one to answer
+   * @throws ERR_CHAT_TEMPLATE for a conversation that the template refuses, and as generate() does;
+   * the model stays usable
    */
   chat(messages: readonly ChatMessage[], options?: ModelChatOptions): Chat {
     this.internals.assertUsable();
@@ -252,9 +292,10 @@ export class Model {
   }
 
   /**
-   * A computed sequence as bytes: tokens, keys and values, for loadState() of the same model in another process. Where every sequence is
-   * being generated, it waits for one to end. What a sampler remembers (its random numbers, penalties) is not part of it.
-   * @throws ERR_STATE where nothing was computed yet
+   * Saves a computed sequence as bytes: tokens, keys and values, for loadState() of the same model
+   * in another process. If all sequences are being generated, waits for one to end. The state of a
+   * sampler (random numbers, penalties) is not included.
+   * @throws ERR_STATE if nothing was computed yet
    */
   async saveState(options?: SaveStateOptions): Promise<OwnBytes> {
     this.internals.assertUsable();
@@ -264,8 +305,10 @@ export class Model {
   }
 
   /**
-   * Takes a sequence back into the cache: a prompt or conversation that begins with its tokens, which are returned, computes only what is new.
-   * @throws ERR_STATE for bytes that are damaged or of another model or cache type, ERR_CONTEXT_FULL; the model stays usable
+   * Restores a saved sequence and returns its tokens; prompts and conversations that start with
+   * them compute only the rest.
+   * @throws ERR_STATE for bytes that are damaged or of another model or cache type,
+   * ERR_CONTEXT_FULL; the model stays usable
    */
   async loadState(state: Uint8Array, options?: { signal?: AbortSignal }): Promise<number[]> {
     this.internals.assertUsable();
@@ -273,7 +316,7 @@ export class Model {
     return loadState(this.internals, this.metadata, state, checkOptions('loadState', options, { signal: KIND.signal }));
   }
 
-  /** Frees memory and threads; whatever is still generating ends with ERR_DISPOSED. */
+  /** Frees memory and threads. Running generations end with ERR_DISPOSED. */
   dispose(): Promise<void> {
     this.#disposed ??= (async () => {
       const disposed = disposedError();
@@ -285,7 +328,10 @@ export class Model {
     return this.#disposed;
   }
 
-  /** The facts that fit a few lines: metadata has the whole vocabulary. @internal */
+  /**
+   * Summary of a few lines, because metadata has the whole vocabulary.
+   * @internal
+   */
   [INSPECT](): object {
     const { name, architecture, build, threads, turbo, contextLength, parallel, warnings, stats } = this;
     return { name, architecture, build, threads, turbo, contextLength, parallel, warnings, stats };

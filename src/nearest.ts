@@ -1,6 +1,9 @@
-/** Which of the words that exist somebody may have meant. */
+/** Finds the known word that a misspelt word most likely means. */
 
-/** Letters to change, add or leave out, and neighbours to swap, until one word is the other (optimal string alignment). */
+/**
+ * Number of edits that turn one word into the other: change, add or remove a letter, or swap
+ * neighbours (optimal string alignment).
+ */
 function distance(a: string, b: string): number {
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
@@ -16,7 +19,10 @@ function distance(a: string, b: string): number {
   return row[b.length];
 }
 
-/** Up to `most` of the known words within `within` letters of the spelling, or that it begins; the nearest first, of equals those with the same first letter. */
+/**
+ * Up to `most` known words that begin with the spelling or are within `within` edits; nearest
+ * first, of equals those with the same first letter.
+ */
 export function nearest(spelling: string, known: readonly string[], within: number, most = 1): string[] {
   const far = (word: string): number => (word.startsWith(spelling) ? 0 : distance(spelling, word));
   return known
@@ -27,17 +33,23 @@ export function nearest(spelling: string, known: readonly string[], within: numb
     .map(([word]) => word);
 }
 
-/** Two letters of a name shorter than this are too much of it. */
+/** Names shorter than this allow only one edit, because two would change too much of the name. */
 const SHORT = 5;
 
-/** The known name that a misspelt one stands for, whatever its case and underscores; undefined if none is near. */
+/**
+ * The known name that a misspelt one means, ignoring case and underscores; undefined if none is
+ * near.
+ */
 export function meant(name: string, known: readonly string[]): string | undefined {
   const plain = (text: string): string => text.toLowerCase().replaceAll('_', '');
   const [near] = nearest(plain(name), known.map(plain), name.length < SHORT ? 1 : 2);
   return near === undefined ? undefined : known.find((one) => plain(one) === near);
 }
 
-/** How a message about an unknown name goes on: with the name that may be meant, if one is near, before what was expected. */
+/**
+ * Part of a message about an unknown name, before the expected names:
+ * `did you mean "NAME"? Expected` if a known name is near, else `expected`.
+ */
 export function hintOf(name: unknown, known: readonly string[]): string {
   const near = typeof name === 'string' ? meant(name, known) : undefined;
   return near === undefined ? 'expected' : `did you mean "${near}"? Expected`;

@@ -1,27 +1,27 @@
-/** Options, checked in one way: a table names those that there are and says what each may be. */
+/** Checks of options by tables, which list the options of a function and the kind of each. */
 import { QuantletError, tell } from './errors.ts';
 import { hintOf, meant } from './nearest.ts';
 
 export interface Kind {
   is(value: unknown): boolean;
-  /** What a message says was expected. */
+  /** Description of valid values, for messages. */
   readonly expected: string;
-  /** Whether it cannot be left out. */
+  /** The option cannot be omitted. */
   readonly required?: boolean;
-  /** The texts that it may be: a message names the one that may be meant. */
+  /** Valid texts, if there is a list: a message suggests the nearest. */
   readonly texts?: readonly string[];
-  /** For our own use: no message names it. */
+  /** For internal use: messages do not list it. */
   readonly internal?: boolean;
-  /** Of an option that is a set of options itself: those. */
+  /** Table of an option that is itself a set of options. */
   readonly nested?: Kinds<object>;
 }
 
-/** A kind with what an option is where it is left out. */
+/** A kind with a default. */
 export interface Standard<T> extends Kind {
   readonly standard: T;
 }
 
-/** Every option of P and what it may be. */
+/** Every option of P and its kind. */
 export type Kinds<P> = { readonly [N in keyof Required<P>]: Kind };
 
 /** Options with the defaults of a table filled in. */
@@ -47,13 +47,13 @@ export const KIND = {
   string: { is: (v) => typeof v === 'string', expected: 'a string' },
   function: { is: (v) => typeof v === 'function', expected: 'a function' },
   list: { is: Array.isArray, expected: 'a list' },
-  /** Of strings: headers, say. */
+  /** An object of strings, such as headers. */
   strings: { is: (v) => isPlain(v) && Object.values(v).every((s) => typeof s === 'string'), expected: 'an object of strings' },
   object: { is: (v) => isPlain(v), expected: 'an object' },
   turbo: { is: (v) => v === 'auto' || typeof v === 'boolean', expected: '"auto", true or false' },
   /** Checked where it is used. */
   any: { is: () => true, expected: 'anything' },
-  /** Told by what it does: signals of other realms stop things too. */
+  /** Recognised by its members, because signals of other realms must work, too. */
   signal: { is: (v) => typeof v === 'object' && v !== null && 'aborted' in v && 'addEventListener' in v, expected: 'an AbortSignal' },
 } satisfies { [name: string]: Kind };
 
@@ -66,22 +66,25 @@ export const whole = (least: number, most = 2 ** 31 - 1): Kind =>
   numbers(`a whole number from ${least} to ${most}`, (n) => Number.isInteger(n) && n >= least && n <= most);
 export const required = (kind: Kind): Kind => ({ ...kind, required: true });
 export const internal = <K extends Kind>(kind: K): K => ({ ...kind, internal: true });
-/** A kind whose default is this. */
+/** Adds a default to a kind. */
 export const or = <const T>(kind: Kind, standard: T): Standard<T> => ({ ...kind, standard });
-/** A set of options in an option: their table is checked where the outer one's is. */
+/** Kind of an option that is a set of options. Its table is checked together with the outer one. */
 export const nested = <P extends object>(kinds: Kinds<P>): Kind => ({ ...KIND.object, nested: kinds });
 
-/** Where there are more options than this, a message that names the nearest does not list them all. */
+/** If a table has more options than this, a message that suggests one does not list them all. */
 const MANY = 12;
 
-/** Whether it can be a set of options: tensors, lists, signals and arrays of numbers are objects too. */
+/**
+ * True for objects that can be a set of options, but not for tensors, lists, signals and typed
+ * arrays.
+ */
 export const isPlain = (value: unknown): value is object =>
   Object.prototype.toString.call(value) === '[object Object]' && !('ne' in (value as object));
 
-/** Shorter texts are near to too many: f16 is not a misspelt f32. */
+/** Shorter texts are near to too many others: f16 is not a misspelt f32. */
 const SHORTEST_MISSPELT = 5;
 
-/** @throws ERR_INVALID_ARGUMENT naming the argument, what it was and what it should be */
+/** @throws ERR_INVALID_ARGUMENT naming the argument, its value and the expected kind */
 export function checkValue(where: string, name: string, value: unknown, kind: Kind): void {
   if (kind.is(value)) return;
   const texts = typeof value === 'string' && value.length >= SHORTEST_MISSPELT ? kind.texts : undefined;
@@ -89,8 +92,9 @@ export function checkValue(where: string, name: string, value: unknown, kind: Ki
 }
 
 /**
- * The options as they are; one that is undefined counts as left out.
- * @throws ERR_INVALID_ARGUMENT where they are no object, for a name that is not in the table (with the one that may be meant), a value of another kind, or none where one must be
+ * Checks options and returns them. An undefined option counts as omitted.
+ * @throws ERR_INVALID_ARGUMENT if they are not an object, a name is not in the table (suggesting
+ * the nearest), a value is of another kind, or a required option is missing
  */
 export function checkOptions<P extends object>(where: string, options: P | undefined, kinds: Kinds<P>): P {
   const names = Object.entries<Kind>(kinds).flatMap(([name, kind]) => (kind.internal ? [] : [name]));
@@ -120,7 +124,10 @@ export function checkOptions<P extends object>(where: string, options: P | undef
   return given as P;
 }
 
-/** The same with the table's defaults in place of what is left out. @throws as checkOptions() */
+/**
+ * checkOptions(), and fills omitted options with the table's defaults.
+ * @throws as checkOptions()
+ */
 export function resolveOptions<P extends object, const K extends Kinds<P>>(
   where: string,
   options: P | undefined,

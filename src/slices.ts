@@ -1,10 +1,10 @@
-/** Long work in slices, between which everybody else has a turn. */
+/** Long work in slices, between which other work can run. */
 import { yieldToEventLoop } from './threads/executor.ts';
 
-/** Work that may pause wherever it yields; its return value is what it was for. */
+/** Work that may pause at each yield. Its return value is the result. */
 export type Work<T> = Generator<void, T>;
 
-/** Long enough that pauses cost nothing, short enough that nobody notices. */
+/** Length of a slice: long enough that pauses cost nothing, short enough not to be noticed. */
 const SLICE_MS = 2;
 
 /** Runs to the end without a pause. */
@@ -17,12 +17,18 @@ export function atOnce<T>(work: Work<T>): T {
 
 let last: Promise<void> = Promise.resolve();
 
-/** Waits for a turn of the event loop that no other long work shares: forty clients' slices, one after the other, would be one long one. */
+/**
+ * Waits for a turn of the event loop that no other long work uses. Otherwise the slices of forty
+ * clients would run one after the other in the same turn.
+ */
 export function ownTurn(): Promise<void> {
   return (last = last.then(yieldToEventLoop));
 }
 
-/** Runs to the end with a pause after every slice. @throws signal.reason */
+/**
+ * Runs to the end, with a pause after every slice.
+ * @throws signal.reason
+ */
 export async function inSlices<T>(work: Work<T>, signal?: AbortSignal): Promise<T> {
   for (let began = performance.now(); ;) {
     const { done, value } = work.next();

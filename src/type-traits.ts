@@ -1,6 +1,7 @@
 /**
- * ggml's tensor types, one row each: everything else that knows types by name is derived from this table. Host, tests and benches import it;
- * `npm run generate` writes the kernels' side (assembly/type/ids.ts, traits.ts and blocks.ts, assembly/matmul/by_type.ts and panel_room.ts).
+ * ggml's tensor types, one row each. Everything else that knows types by name is derived from this
+ * table. Host, tests and benches import it; `npm run generate` writes the kernels' side
+ * (assembly/type/ids.ts, traits.ts and blocks.ts, assembly/matmul/by_type.ts and panel_room.ts).
  * Source: ggml.h `enum ggml_type` and ggml.c `type_traits`.
  */
 import {
@@ -23,38 +24,60 @@ import {
 } from './packed-format.ts';
 
 export interface TypeTraits<N extends string = string> {
-  /** The id stored in GGUF, or one that no file can have. */
+  /** Id in GGUF, or an id that no file can have. */
   readonly id: number;
   readonly name: N;
   /** Elements of one block. */
   readonly blckSize: number;
   /** Bytes of one block. */
   readonly typeSize: number;
-  /** Absent where quantlet has no kernels for the type; every other type can be read (assembly/type/block/<name>.ts, dequantize_row_<name>). */
+  /**
+   * Undefined for types without kernels. Every other type can be read
+   * (assembly/type/block/<name>.ts, dequantize_row_<name>).
+   */
   readonly kernels?: Kernels;
 }
 
-/** What there is for a type besides dequantize_row. */
+/** Kernels of a type besides dequantize_row. */
 export interface Kernels {
-  /** The type that activations get before they meet weights of this one (ggml's vec_dot_type): there is vec_dot_<name>_<vecDotType>. Absent: no vec_dot. */
+  /**
+   * Type of activations in dot products with this type (ggml's vec_dot_type): the kernel is
+   * vec_dot_<name>_<vecDotType>. Undefined: no vec_dot.
+   */
   readonly vecDotType?: 'f32' | 'q8_0' | 'q8_1' | 'q8_K';
   /**
-   * How rows of f32 become this type; absent: they cannot.
-   *
+   * Kernels that convert rows of f32 to this type; undefined: none.
    * - `row`: quantize_row_<name>(x, y, k).
-   * - `weighted`: the same, and quantize_imatrix_<name>(x, y, k, imatrix, work) for rows that come with importance weights.
-   * - `search`: scales are searched for with and without weights: quantize_row_<name>(x, y, k, work), and quantize_imatrix_<name>, whose imatrix may be 0.
+   * - `weighted`: the same, and quantize_imatrix_<name>(x, y, k, imatrix, work) for rows with
+   *   importance weights.
+   * - `search`: scales are searched with and without weights: quantize_row_<name>(x, y, k, work),
+   *   and quantize_imatrix_<name>, whose imatrix may be 0.
    */
   readonly quantizer?: 'row' | 'weighted' | 'search';
-  /** quantize.wasm quantises rows of f32 to this type (assembly/quantize/): with importance weights, and `plain` without, too (ggml_quantize_requires_imatrix). */
+  /**
+   * quantize.wasm converts rows of f32 to this type (assembly/quantize/): with importance weights,
+   * and if `plain` also without (ggml_quantize_requires_imatrix).
+   */
   readonly gridQuantizer?: 'plain' | 'imatrix';
-  /** Products have packed loops: assembly/matmul/format/<name>.ts has the class <NAME> (of f32, f16 and bf16: float.ts), which says where codes lie. */
+  /**
+   * Products have packed loops: the class <NAME> in assembly/matmul/format/<name>.ts (of f32, f16
+   * and bf16: float.ts) says where codes lie.
+   */
   readonly packed?: PackedFormat;
-  /** What it can be packed as besides, which takes more memory and is faster in generation (iqWeights of loadModel): the same numbers by the same bits. */
+  /**
+   * Alternative packed form, which takes more memory and is faster in generation (iqWeights of
+   * loadModel). Results have the same bits.
+   */
   readonly fast?: TypeTraits;
-  /** Byte offsets of a block's f16 scales and minimums, or what else its scale is: f32, E8M0 in the first byte, UE4M3 in the first four, or iq1_m's bits in four places. */
+  /**
+   * Byte offsets of a block's f16 scales and minimums, or another kind of scale: f32, E8M0 in the
+   * first byte, UE4M3 in the first four, or iq1_m's bits in four places.
+   */
   readonly scales?: readonly number[] | 'f32' | 'e8m0' | 'ue4m3' | 'iq1_m';
-  /** llama.h's `enum llama_ftype` number of files whose matrices all have this type, if there are such. */
+  /**
+   * llama.h's `enum llama_ftype` number of files whose matrices all have this type, if such files
+   * exist.
+   */
   readonly ftype?: number;
 }
 
@@ -68,12 +91,13 @@ const row = <N extends string>(id: number, name: N, blckSize: number, typeSize: 
 
 const QK_K = 256;
 
-/** Ids from here on are of quantlet's own types, which GGUF has no number for: no file holds one. */
+/** First id of quantlet's own types, which have no number in GGUF and are never in a file. */
 const OWN_TYPES = 240;
 
 /**
- * Codes of 4 bits that weights of a grid can be packed as, for speed: 2 to 3 times as fast in generation, at 4.3 bits a weight in place of 1.6 to 3.4.
- * No file has these types, and no tensor that is not packed (assembly/matmul/format/levels.ts).
+ * 4-bit codes that weights of a grid can be packed as, for speed: 2 to 3 times as fast in
+ * generation, at 4.3 bits a weight instead of 1.6 to 3.4. Only packed weights have these types;
+ * files and other tensors never do (assembly/matmul/format/levels.ts).
  */
 export const LEVELS = {
   iq1: row(240, 'iq1_levels', QK_K, 138, { packed: packedBy(OF_LEVELS, { factor: 0.125 }) }),
@@ -89,7 +113,7 @@ const tq2_0 = row(35, 'tq2_0', QK_K, 66, {
   ftype: 37,
 });
 
-/** Keyed by ggml's own names, lower case but for the K (`q4_0`, `q4_K`, `iq4_nl`). */
+/** Keyed by ggml's own names, in lower case except for the K (`q4_0`, `q4_K`, `iq4_nl`). */
 export const TYPE = {
   f32: row(0, 'f32', 1, 4, { vecDotType: 'f32', quantizer: 'row', packed: FLOATS, ftype: 0 }),
   f16: row(1, 'f16', 1, 2, { vecDotType: 'f32', quantizer: 'row', packed: FLOATS, ftype: 1 }),
@@ -254,17 +278,17 @@ const byId = new Map<number, TypeTraits>(
     .map((t) => [t.id, t]),
 );
 
-/** The traits of a GGUF type id, or undefined where ggml has none (or has retired it). */
+/** Traits of a GGUF type id; undefined for ids that ggml does not have (or has retired). */
 export const typeById = (id: number): TypeTraits | undefined => byId.get(id);
 
-/** The traits of a name, or undefined where there is none of it. */
+/** Traits of a type by name; undefined for an unknown name. */
 export const typeNamed = (name: string): TypeTraits | undefined => (Object.hasOwn(TYPE, name) ? TYPE[name as TypeName] : undefined);
 
-/** The types of which this is true, in the table's order. */
+/** Types for which `is` returns true, in the table's order. */
 export const typesWith = (is: (kernels: Kernels, type: TypeTraits) => unknown): readonly TypeTraits<TypeName>[] =>
   Object.values(TYPE).filter((t) => t.kernels && is(t.kernels, t));
 
-/** Whether its blocks are of the OCP Microscaling Formats, whose scale is a power of two (E8M0). */
+/** True for types of the OCP Microscaling Formats, whose scale is a power of two (E8M0). */
 export const isMx = ({ kernels }: TypeTraits): boolean => kernels?.scales === 'e8m0';
 
 /** Names of types, for messages and tests. */

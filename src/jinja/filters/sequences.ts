@@ -133,7 +133,8 @@ function selecting(keep: boolean, byAttribute: boolean): Fn {
 function reversed(runtime: Runtime, value: Value): Value {
   if (isText(value)) return Array.from(plain(value)).reverse().join('');
   const items = listOf(runtime, value).reverse();
-  // Python's reversed() gives an iterator. A generator cannot be reversed, so jinja2 makes a list of it.
+  // Python's reversed() gives an iterator. A generator cannot be reversed, so jinja2 makes a list
+  // of it.
   return value instanceof Lazy ? items : new Lazy(items);
 }
 
