@@ -6,7 +6,7 @@ import { unusedMark, type RenderedPrompt } from './contents.ts';
 import { bigJson } from './exact-json.ts';
 import type { ChatFormat } from './formats.ts';
 import { contentText, type ChatMessage } from './messages.ts';
-import { openReasoning } from './parser.ts';
+import { openReasoning } from './markers.ts';
 
 /** The part of the last message that goes on. `true`: its content, or its reasoning where there is no content. */
 export type Continuation = boolean | 'content' | 'reasoning';

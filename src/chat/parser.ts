@@ -2,9 +2,10 @@
 import { tailLength } from '../generate/stop.ts';
 import { follows, type CallReader, type ParsedCall } from './calls.ts';
 import type { ChatFormat } from './formats.ts';
+import { firstOf, markersOf, openReasoning, type Markers } from './markers.ts';
 import type { ChatTool } from './messages.ts';
 
-/** A step of a parsed answer. A call comes whole, when its arguments are complete and valid. */
+/** A piece of a parsed answer. A call comes whole, once its arguments are complete and valid. */
 export type ChatEvent =
   | { readonly type: 'content' | 'reasoning'; readonly delta: string }
   | { readonly type: 'toolCall'; readonly index: number; readonly call: ParsedCall };
@@ -19,231 +20,272 @@ export interface ParsedAnswer {
 export interface ChatParserOptions {
   /** The tools that were offered; without any, calls stay content. */
   readonly tools?: readonly ChatTool[];
-  /** The rendered prompt: where it ends inside a `<think>`, the answer begins with reasoning. */
+  /** The rendered prompt. If it ends inside a `<think>`, the answer begins with reasoning. */
   readonly prompt?: string;
   /** False leaves reasoning and its markers in the content. */
   readonly reasoning?: boolean;
-  /** The beginning of the answer, where the prompt has it: it is read first, and no event tells it. */
+  /** The beginning of the answer, if the prompt has it. The parser reads it first, without events. */
   readonly begun?: string;
 }
 
 /** One answer's parser; see {@link createChatParser}. */
 export interface ChatParser {
   push(text: string): ChatEvent[];
-  /** The answer is over: decides on what was held back. */
+  /** Ends the answer: text that was held back becomes events. */
   end(): ChatEvent[];
 }
 
-/** The markers within which a prompt ends, so that the answer begins with reasoning. */
-export const openReasoning = (pairs: ChatFormat['reasoning'], prompt: string): ChatFormat['reasoning'][number] | undefined =>
-  pairs.find(({ start }) => prompt.trimEnd().endsWith(start));
+/** Characters above which a call is read again only when a closing one arrives, so that long arguments take no quadratic time. */
+const EAGER_LENGTH = 4096;
 
-/** Above this length a call is read again only when a closing character arrives, so that long arguments cost no quadratic time. */
-const eagerLength = 4096;
-
-/** After so many calls in one answer that were none, all that follows is content: each may have been read to the end of the answer. */
+/** Failed calls allowed per answer. Past this, everything is content, because each failure may have read to the end. */
 const MAX_FAILED = 100;
 
 /**
  * Takes a model's answer apart while it arrives: content, reasoning, tool calls.
  *
- * Pieces may be cut anywhere; the events in sum depend on the text alone. Held back is only what may still become a
- * marker or a call. What looks like a call and is none (malformed JSON, wrong shape) comes out as content, markers included.
- * Blanks next to markers belong to no part and are left out.
+ * Pieces may be cut anywhere; the events in sum depend on the text alone. Held back is only text that may still become
+ * a marker or a call. Text that begins like a call but is not one (malformed JSON, wrong shape) becomes content, with
+ * its markers. Blanks next to markers belong to no part and are left out.
  */
 export function createChatParser(format: ChatFormat, options: ChatParserOptions = {}): ChatParser {
   const { begun = '' } = options;
-  if (begun === '') return createParser(format, options);
+  if (begun === '') return new AnswerParser(format, options);
   const known = parseAnswer(format, begun, { ...options, begun: '' });
   // Whole calls are the client's own.
-  return known.toolCalls.length > 0 ? createParser(format, options) : goingOn(createParser(format, options), begun, known);
+  return known.toolCalls.length > 0 ? new AnswerParser(format, options) : new ContinuedParser(format, options, begun, known);
 }
 
-/** A parser that has read how the answer begins, without the events of that. */
-function goingOn(parser: ChatParser, begun: string, known: ParsedAnswer): ChatParser {
-  /** Characters to come that are known. */
-  const left = { content: known.content.length, reasoning: known.reasoning.length };
-  const isNew = (event: ChatEvent): ChatEvent[] => {
-    if (event.type === 'toolCall') return [event];
-    const delta = event.delta.slice(left[event.type]);
-    left[event.type] = Math.max(0, left[event.type] - event.delta.length);
-    return delta === '' ? [] : [{ ...event, delta }];
-  };
-  parser.push(begun).forEach(isNew);
-  const told = (events: ChatEvent[]): ChatEvent[] =>
-    events.flatMap((event) => {
-      // Text that was held back of the other kinds has become a marker or a call.
-      if (event.type !== 'content') left.content = 0;
-      if (event.type !== 'reasoning') left.reasoning = 0;
-      return isNew(event);
+/** Parser of an answer that continues a known text. Events of the known text are left out. */
+class ContinuedParser implements ChatParser {
+  readonly #parser: AnswerParser;
+  /** Known characters still to come. */
+  readonly #known: Record<'content' | 'reasoning', number>;
+
+  constructor(format: ChatFormat, options: ChatParserOptions, begun: string, known: ParsedAnswer) {
+    this.#parser = new AnswerParser(format, options);
+    this.#known = { content: known.content.length, reasoning: known.reasoning.length };
+    for (const event of this.#parser.push(begun)) this.#withoutKnown(event);
+  }
+
+  push(text: string): ChatEvent[] {
+    return this.#continue(this.#parser.push(text));
+  }
+
+  end(): ChatEvent[] {
+    return this.#continue(this.#parser.end());
+  }
+
+  #continue(events: readonly ChatEvent[]): ChatEvent[] {
+    return events.flatMap((event) => {
+      // Known text of another part that was held back has become a marker or a call.
+      if (event.type !== 'content') this.#known.content = 0;
+      if (event.type !== 'reasoning') this.#known.reasoning = 0;
+      return this.#withoutKnown(event);
     });
-  return { push: (text) => told(parser.push(text)), end: () => told(parser.end()) };
+  }
+
+  #withoutKnown(event: ChatEvent): ChatEvent[] {
+    if (event.type === 'toolCall') return [event];
+    const delta = event.delta.slice(this.#known[event.type]);
+    this.#known[event.type] = Math.max(0, this.#known[event.type] - event.delta.length);
+    return delta === '' ? [] : [{ ...event, delta }];
+  }
 }
 
-function createParser(format: ChatFormat, options: ChatParserOptions): ChatParser {
-  const tools = options.tools ?? [];
-  const pairs = options.reasoning === false ? [] : format.reasoning;
-  const calls = tools.length > 0 ? format.calls : [];
-  const bare = tools.length > 0 ? format.bare : undefined;
-  const inline = format.reasoningAnywhere ? pairs.map(({ start }) => start) : [];
-  // Where reasoning stays in the content, so do its marks.
-  const drop = format.drop.filter(
-    (word) => options.reasoning !== false || !format.reasoning.some(({ start, end }) => start.startsWith(word) || end === word),
-  );
-  const starts = calls.map(({ start }) => start);
-  let markers = [...starts, ...drop, ...inline];
-  /** What ends reasoning or is left out of it, beside its end. */
-  let inReasoning = format.callsEndReasoning && calls.length > 0 ? [...starts, ...drop] : [];
-  /** Calls that were none. */
-  let failed = 0;
+type TextState = { readonly part: 'content' } | { readonly part: 'reasoning'; readonly end: string };
+/** States of the parser: the part that the held text belongs to. */
+type State =
+  | TextState
+  /** A possible call. If the text is not a call, it returns to the part around it, after `opener`. */
+  | { readonly part: 'call'; readonly read: CallReader; readonly opener: string; readonly around: TextState };
+const CONTENT: TextState = { part: 'content' };
 
-  const prompt = options.prompt?.trimEnd() ?? '';
-  const open = openReasoning(pairs, prompt);
-  let mode: 'content' | 'reasoning' | 'call' = open ? 'reasoning' : 'content';
-  let closer = open?.end ?? '';
+/**
+ * State machine for one answer. Each of the methods #content, #reasoning and #call consumes text from the front of
+ * `#held` and returns true if there may be more to consume without further input.
+ */
+class AnswerParser implements ChatParser {
+  readonly #tools: readonly ChatTool[];
+  readonly #reasoningAnywhere: boolean;
+  /** Markers to use after too many failed calls. */
+  readonly #markersWithoutCalls: Markers;
+  #markers: Markers;
+  #state: State;
+  /** Text that has arrived and belongs to no event yet. */
+  #held: string;
+  #events: ChatEvent[] = [];
   /** Only blanks since the start or the last marker. */
-  let fresh = true;
-  /** A marker came before: blanks at the start of the next part are not part of it. */
-  let trims = open !== undefined;
-  let mayReason = true;
-  let reader: CallReader | undefined;
-  /** What is being read as a call is part of this if it is none, its opener included. */
-  let around: 'content' | 'reasoning' = 'content';
-  let opener = '';
-  let index = 0;
-  // Functionary's prompt ends in the marker that the answer continues.
-  const begun = format.calls.find(({ start }) => start === '>>>' && prompt.endsWith(start))?.start ?? '';
-  let held = begun;
-  let shownOpener = begun === '';
-  let events: ChatEvent[] = [];
+  #fresh = true;
+  /** A marker came before, so that blanks at the start of the next part are left out. */
+  #trims: boolean;
+  /** Reasoning may still begin: nothing but blanks came before. */
+  #mayReason = true;
+  /** A marker that the prompt already has does not return to the content. */
+  #openerInPrompt: boolean;
+  #calls = 0;
+  #failedCalls = 0;
 
-  function emit(type: 'content' | 'reasoning', delta: string): void {
-    const last = events.at(-1);
-    if (delta === '') return;
-    if (last?.type === type) events[events.length - 1] = { type, delta: last.delta + delta };
-    else events.push({ type, delta });
+  constructor(format: ChatFormat, options: ChatParserOptions) {
+    this.#tools = options.tools ?? [];
+    this.#reasoningAnywhere = format.reasoningAnywhere;
+    const { reasoning } = options;
+    const withTools = this.#tools.length > 0;
+    this.#markers = markersOf(format, { reasoning, calls: withTools ? format.calls : [], bare: withTools });
+    this.#markersWithoutCalls = markersOf(format, { reasoning, calls: [], bare: withTools });
+    const prompt = options.prompt?.trimEnd() ?? '';
+    const open = openReasoning(this.#markers.reasoning, prompt);
+    this.#state = open ? { part: 'reasoning', end: open.end } : CONTENT;
+    this.#trims = open !== undefined;
+    // Functionary's prompt ends in the marker that the answer continues.
+    this.#held = format.calls.find(({ start }) => start === '>>>' && prompt.endsWith(start))?.start ?? '';
+    this.#openerInPrompt = this.#held !== '';
   }
 
-  function emitPart(type: 'content' | 'reasoning', text: string): void {
-    const part = fresh && trims ? text.trimStart() : text;
-    if (part === '') return;
-    fresh = false;
-    if (type === 'content') mayReason = false;
-    emit(type, part);
+  push(text: string): ChatEvent[] {
+    this.#held += text;
+    return this.#run(text, false);
   }
 
-  function enter(next: typeof mode, length: number): void {
-    held = held.slice(length);
-    mode = next;
-    fresh = true;
-    trims = true;
-  }
-
-  function content(final: boolean): boolean {
-    const start = held.length - held.trimStart().length;
-    if (fresh && start === held.length && !final) return false;
-    if (fresh && mayReason && !format.reasoningAnywhere) {
-      for (const { start: word, end } of pairs) {
-        const found = follows(held, start, word);
-        if (found === 'more' && !final) return false;
-        if (found !== true) continue;
-        mayReason = false;
-        closer = end;
-        enter('reasoning', start + word.length);
-        return true;
-      }
-    }
-    if (fresh && bare && held[start] === '{') {
-      [reader, opener, around] = [bare, held.slice(0, start), 'content'];
-      enter('call', start);
-      return true;
-    }
-    const clear = final ? held.length : held.length - tailLength(held, markers);
-    const { at, marker } = firstOf(held, markers);
-    if (at >= 0 && at < clear) {
-      const before = held.slice(0, at);
-      // Blanks before a call are not content, unless it turns out to be none.
-      const blanks = fresh && before.trim() === '' ? before : '';
-      if (blanks === '') emitPart('content', before);
-      const syntax = calls.find((candidate) => candidate.start === marker);
-      const pair = format.reasoningAnywhere ? pairs.find((candidate) => candidate.start === marker) : undefined;
-      if (syntax) [reader, opener, around] = [syntax.read, (trims ? '' : blanks) + (shownOpener ? marker : ''), 'content'];
-      if (pair) closer = pair.end;
-      shownOpener = true;
-      enter(syntax ? 'call' : pair ? 'reasoning' : 'content', at + marker.length);
-      return true;
-    }
-    const part = held.slice(0, clear);
-    if (fresh && part.trim() === '' && !final) return false;
-    emitPart('content', part);
-    held = held.slice(clear);
-    return false;
-  }
-
-  function reasoning(final: boolean): boolean {
-    const ends = [closer, ...inReasoning];
-    const first = firstOf(held, ends);
-    const clear = final ? held.length : held.length - tailLength(held, ends);
-    const ended = first.at >= 0 && first.at < clear;
-    // Blanks are held back: at the end of the reasoning they are not part of it.
-    const part = held.slice(0, ended ? first.at : clear).trimEnd();
-    emitPart('reasoning', part);
-    if (!ended) {
-      held = final ? '' : held.slice(part.length);
-      return false;
-    }
-    const syntax = first.marker === closer ? undefined : calls.find(({ start }) => start === first.marker);
-    if (syntax) [reader, opener, around] = [syntax.read, held.slice(part.length, first.at + first.marker.length), 'reasoning'];
-    if (syntax || first.marker === closer) enter(syntax ? 'call' : 'content', first.at + first.marker.length);
-    else held = held.slice(first.at + first.marker.length);
-    return true;
-  }
-
-  function call(final: boolean, added: string): boolean {
-    if (!final && held.length > eagerLength && !/[}\])>|]/.test(added)) return false;
-    const read = (reader as CallReader)(held, final, tools);
-    if (read === 'more') return false;
-    if (read === 'bad') {
-      mode = around;
-      fresh = false;
-      if (around === 'content') mayReason = false;
-      emit(around, opener);
-      if (++failed === MAX_FAILED) {
-        markers = [...drop, ...inline];
-        inReasoning = [];
-      }
-      return true;
-    }
-    for (const one of read.calls) events.push({ type: 'toolCall', index: index++, call: one });
-    mayReason = false;
-    enter('content', read.end);
-    return true;
-  }
-
-  function run(added: string, final: boolean): ChatEvent[] {
-    events = [];
-    while (mode === 'content' ? content(final) : mode === 'reasoning' ? reasoning(final) : call(final, added));
-    if (final) held = '';
+  end(): ChatEvent[] {
+    const events = this.#run('', true);
+    this.#held = '';
     return events;
   }
 
-  return {
-    push(text) {
-      held += text;
-      return run(text, false);
-    },
-    end: () => run('', true),
-  };
-}
-
-/** The word that comes first in a text, the longest of those that begin there. */
-function firstOf(text: string, words: readonly string[]): { at: number; marker: string } {
-  let [at, marker] = [-1, ''];
-  for (const word of words) {
-    const found = text.indexOf(word);
-    if (found >= 0 && (at < 0 || found < at || (found === at && word.length > marker.length))) [at, marker] = [found, word];
+  #run(added: string, final: boolean): ChatEvent[] {
+    this.#events = [];
+    while (this.#step(added, final));
+    return this.#events;
   }
-  return { at, marker };
+
+  #step(added: string, final: boolean): boolean {
+    const state = this.#state;
+    if (state.part === 'content') return this.#content(final);
+    return state.part === 'reasoning' ? this.#reasoning(state, final) : this.#call(state, added, final);
+  }
+
+  /** Goes to a state after consuming a marker that ends at `length`. */
+  #enter(next: State, length: number): true {
+    this.#held = this.#held.slice(length);
+    this.#state = next;
+    this.#fresh = true;
+    this.#trims = true;
+    return true;
+  }
+
+  #content(final: boolean): boolean {
+    const held = this.#held;
+    if (this.#fresh) {
+      const opened = this.#partAtStart(final);
+      if (opened !== undefined) return opened;
+    }
+    const { inContent } = this.#markers;
+    const clear = final ? held.length : held.length - tailLength(held, inContent);
+    const { at, marker } = firstOf(held, inContent);
+    if (at >= 0 && at < clear) return this.#markerInContent(at, marker);
+    const text = held.slice(0, clear);
+    if (this.#fresh && text.trim() === '' && !final) return false;
+    this.#emitPart('content', text);
+    this.#held = held.slice(clear);
+    return false;
+  }
+
+  /** Enters the reasoning or the bare call that content starts with. False: more text is needed; undefined: neither. */
+  #partAtStart(final: boolean): boolean | undefined {
+    const held = this.#held;
+    const start = held.length - held.trimStart().length;
+    if (start === held.length && !final) return false;
+    const { reasoning, bare } = this.#markers;
+    if (this.#mayReason && !this.#reasoningAnywhere) {
+      for (const { start: word, end } of reasoning) {
+        const found = follows(held, start, word);
+        if (found === 'more' && !final) return false;
+        if (found !== true) continue;
+        this.#mayReason = false;
+        return this.#enter({ part: 'reasoning', end }, start + word.length);
+      }
+    }
+    if (bare === undefined || held[start] !== '{') return undefined;
+    return this.#enter({ part: 'call', read: bare, opener: held.slice(0, start), around: CONTENT }, start);
+  }
+
+  /** Ends the content before a marker, and enters the part that the marker begins. */
+  #markerInContent(at: number, marker: string): boolean {
+    const before = this.#held.slice(0, at);
+    // Blanks before a call are content only if it turns out not to be a call.
+    const blanks = this.#fresh && before.trim() === '' ? before : '';
+    if (blanks === '') this.#emitPart('content', before);
+    const opener = (this.#trims ? '' : blanks) + (this.#openerInPrompt ? '' : marker);
+    this.#openerInPrompt = false;
+    return this.#enter(this.#stateAfter(marker, opener), at + marker.length);
+  }
+
+  #stateAfter(marker: string, opener: string): State {
+    const call = this.#markers.calls.find(({ start }) => start === marker);
+    if (call) return { part: 'call', read: call.read, opener, around: CONTENT };
+    const pair = this.#reasoningAnywhere ? this.#markers.reasoning.find(({ start }) => start === marker) : undefined;
+    return pair ? { part: 'reasoning', end: pair.end } : CONTENT;
+  }
+
+  #reasoning(state: Extract<State, { part: 'reasoning' }>, final: boolean): boolean {
+    const held = this.#held;
+    const ends = [state.end, ...this.#markers.inReasoning];
+    const { at, marker } = firstOf(held, ends);
+    const clear = final ? held.length : held.length - tailLength(held, ends);
+    const ended = at >= 0 && at < clear;
+    // Blanks are held back: at the end of the reasoning they are not part of it.
+    const text = held.slice(0, ended ? at : clear).trimEnd();
+    this.#emitPart('reasoning', text);
+    if (!ended) {
+      this.#held = final ? '' : held.slice(text.length);
+      return false;
+    }
+    const after = at + marker.length;
+    if (marker === state.end) return this.#enter(CONTENT, after);
+    const call = this.#markers.calls.find(({ start }) => start === marker);
+    if (call) return this.#enter({ part: 'call', read: call.read, opener: held.slice(text.length, after), around: state }, after);
+    this.#held = held.slice(after);
+    return true;
+  }
+
+  #call({ read, opener, around }: Extract<State, { part: 'call' }>, added: string, final: boolean): boolean {
+    if (!final && this.#held.length > EAGER_LENGTH && !/[}\])>|]/.test(added)) return false;
+    const found = read(this.#held, final, this.#tools);
+    if (found === 'more') return false;
+    if (found === 'bad') {
+      this.#failCall(opener, around);
+      return true;
+    }
+    for (const call of found.calls) this.#events.push({ type: 'toolCall', index: this.#calls++, call });
+    this.#mayReason = false;
+    return this.#enter(CONTENT, found.end);
+  }
+
+  /** Returns the held text to the part around it, and its opening marker with it. */
+  #failCall(opener: string, around: TextState): void {
+    this.#state = around;
+    this.#fresh = false;
+    if (around.part === 'content') this.#mayReason = false;
+    this.#emit(around.part, opener);
+    if (++this.#failedCalls === MAX_FAILED) this.#markers = this.#markersWithoutCalls;
+  }
+
+  #emitPart(type: 'content' | 'reasoning', text: string): void {
+    const part = this.#fresh && this.#trims ? text.trimStart() : text;
+    if (part === '') return;
+    this.#fresh = false;
+    if (type === 'content') this.#mayReason = false;
+    this.#emit(type, part);
+  }
+
+  /** Adds text to the events; text of one part in a row is one event. */
+  #emit(type: 'content' | 'reasoning', delta: string): void {
+    const last = this.#events.at(-1);
+    if (delta === '') return;
+    if (last?.type === type) this.#events[this.#events.length - 1] = { type, delta: last.delta + delta };
+    else this.#events.push({ type, delta });
+  }
 }
 
 /** The whole answer at once, with the same rules. */
@@ -252,7 +294,7 @@ export function parseAnswer(format: ChatFormat, text: string, options?: ChatPars
   return collectEvents([...parser.push(text), ...parser.end()]);
 }
 
-/** Puts events together again. */
+/** Joins events to an answer. */
 export function collectEvents(events: readonly ChatEvent[]): ParsedAnswer {
   const text = (type: string): string => events.map((event) => (event.type === type && 'delta' in event ? event.delta : '')).join('');
   return {

@@ -1,7 +1,7 @@
 /** A conversation's options of reasoning: what its template is told, and how long the model may go on. */
 import type { GenerateOptions } from '../generate/generate.ts';
 import type { ChatFormat } from './formats.ts';
-import { openReasoning } from './parser.ts';
+import { openReasoning } from './markers.ts';
 import type { ChatBackend, ChatOptions } from './options.ts';
 import type { RenderOptions } from './template.ts';
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ChatMessage } from '../../src/chat/messages.ts';
 import { NAMED_TEMPLATES } from '../../src/chat/named-templates.ts';
-import { openReasoning } from '../../src/chat/parser.ts';
+import { openReasoning } from '../../src/chat/markers.ts';
 import { createChatTemplate } from '../../src/chat/template.ts';
 import { atOnce } from '../../src/slices.ts';
 import { orders, weather, wordsOf } from './orders.ts';
