@@ -1,54 +1,46 @@
-/** A compiled grammar run on bytes: which places of the grammar a text may have led to. */
+/** A compiled grammar run on bytes. */
 import { QuantletError } from '../errors.ts';
-import { RETURN } from './compile.ts';
-import type { Program } from './compile.ts';
+import { RETURN, type Program } from './program.ts';
 
-/** Where calls return to: a list that shares its tails; equal lists are one object with one id. */
+/** Return addresses of calls, as a list that shares its tails. Equal lists are one object with one id. */
 interface Stack {
   readonly id: number;
   readonly to: number;
   readonly below: Stack | null;
 }
 
-/** A place that reads something next, and what follows the rule it stands in. */
+/** A place of the grammar, and what follows the rule that contains it. */
 interface Place {
   readonly node: number;
   readonly stack: Stack;
 }
 
-/** All places a text may have led to. Equal sets are one object, so what is found out about one is found out once. */
+/** All places that a text may have led to. Equal sets are one object, so that the steps and the mask of a set are found once. */
 export interface State {
   readonly places: readonly Place[];
-  /** whether the text may end here */
+  /** The text may end here. */
   readonly complete: boolean;
-  /** by kind of byte: the state after it, null where it does not fit, undefined where nobody asked yet */
+  /** The state after each kind of byte: null if that does not fit, undefined if nobody has asked yet. */
   readonly next: (State | null | undefined)[];
-  /** whether a place reads whole tokens */
+  /** A place reads whole tokens. */
   readonly readsTokens: boolean;
-  /** the tokens that fit, one bit each, once somebody asked */
+  /** The tokens that fit, one bit each; null until somebody asks. */
   mask: Uint32Array | null;
 }
 
-/** A state takes up to 2 KB, and each of its places some 60 bytes: beyond so many they are forgotten, and made again where they are met again. */
+/** States and places kept. A state takes up to 2 KB, each of its places about 60 bytes. Past this all are dropped, and made again when met again. */
 const MAX_STATES = 20_000;
 const MAX_KEPT_PLACES = 500_000;
-/** A grammar that keeps so many readings of one text apart is ambiguous by mistake. */
+/** Readings of one text. A grammar with more is ambiguous by mistake. */
 const MAX_PLACES = 20_000;
 
-export interface Automaton {
-  readonly start: State;
-  /** The kind of each byte: no place of the grammar tells bytes of one kind apart. */
-  readonly kindOf: Uint8Array;
-  /** @returns null where no reading of the text goes on with this byte */
-  step(state: State, byte: number): State | null;
-  /** The token references of the places. */
-  tokensOf(state: State): { readonly id: number; readonly negated: boolean }[];
-  /** The state after a whole token, read by token references alone; null where none fits. */
-  stepToken(state: State, id: number): State | null;
-  union(a: State, b: State): State;
-}
+/** The stack of the root rule. */
+const BOTTOM: Stack = { id: 0, to: RETURN, below: null };
 
-/** Bytes between which no class of the program begins or ends are of one kind: a state is found for each kind, not for each byte. */
+/**
+ * Kinds of bytes. No class of the program begins or ends between bytes of one kind, so that a state is made for each kind and not
+ * for each byte.
+ */
 function kindsOfBytes({ nodes }: Program): { readonly kindOf: Uint8Array; readonly kinds: number } {
   const begins = new Uint8Array(257);
   for (const node of nodes) {
@@ -60,36 +52,91 @@ function kindsOfBytes({ nodes }: Program): { readonly kindOf: Uint8Array; readon
   return { kindOf, kinds: kind + 1 };
 }
 
-/** Runs a program on bytes: a nondeterministic automaton with stacks, made deterministic as far as a text has come. */
-export function createAutomaton(program: Program): Automaton {
-  const { nodes, start } = program;
-  const { kindOf, kinds } = kindsOfBytes(program);
-  const bottom: Stack = { id: 0, to: RETURN, below: null };
-  let stacks = new Map<number, Stack>();
-  let states = new Map<string, State>();
-  let nextStackId = 1;
-  let keptPlaces = 0;
+/** Runs a program on bytes: a nondeterministic automaton with stacks, made deterministic as far as texts have come. */
+export class Automaton {
+  readonly start: State;
+  /** The kind of each byte: no place of the grammar tells bytes of one kind apart. */
+  readonly kindOf: Uint8Array;
+  readonly #kinds: number;
+  readonly #nodes: Program['nodes'];
+  /** Stacks and states made so far, by their content. */
+  #stacks = new Map<number, Stack>();
+  #states = new Map<string, State>();
+  #nextStackId = 1;
+  /** Places of all these states. */
+  #keptPlaces = 0;
 
-  function push(to: number, below: Stack): Stack {
-    // a call at the end of a rule returns to where the rule itself would: right recursion needs no stack
+  constructor(program: Program) {
+    this.#nodes = program.nodes;
+    const { kindOf, kinds } = kindsOfBytes(program);
+    this.kindOf = kindOf;
+    this.#kinds = kinds;
+    this.start = this.#close([{ node: program.start, stack: BOTTOM }])!;
+  }
+
+  /** The state after a byte; null where no reading of the text continues with it. */
+  step(state: State, byte: number): State | null {
+    const known = state.next[this.kindOf[byte]];
+    if (known !== undefined) return known;
+    const reached: Place[] = [];
+    for (const { node, stack } of state.places) {
+      const place = this.#nodes[node];
+      if (place.type !== 'bytes') continue;
+      const { edges } = place;
+      for (let i = 0; i < edges.length; i += 3) {
+        if (byte >= edges[i] && byte <= edges[i + 1]) reached.push({ node: edges[i + 2], stack });
+      }
+    }
+    return (state.next[this.kindOf[byte]] = reached.length === 0 ? null : this.#close(reached));
+  }
+
+  /** The token references of a state's places. */
+  tokensOf(state: State): { readonly id: number; readonly negated: boolean }[] {
+    return state.places.map(({ node }) => this.#nodes[node]).filter((node) => node.type === 'token');
+  }
+
+  /** The state after a whole token, read by token references alone; null where none fits. */
+  stepToken(state: State, id: number): State | null {
+    const reached: Place[] = [];
+    for (const { node, stack } of state.places) {
+      const place = this.#nodes[node];
+      if (place.type === 'token' && (place.id === id) !== place.negated) reached.push({ node: place.next, stack });
+    }
+    return reached.length === 0 ? null : this.#close(reached);
+  }
+
+  union(a: State, b: State): State {
+    if (a === b) return a;
+    const places = new Map([...a.places, ...b.places].map((place) => [this.#key(place.node, place.stack), place]));
+    return this.#intern([...places.values()], a.complete || b.complete, a.readsTokens || b.readsTokens);
+  }
+
+  /** A number that tells pairs of a node and a stack apart. */
+  #key(node: number, stack: Stack): number {
+    return stack.id * this.#nodes.length + node;
+  }
+
+  #push(to: number, below: Stack): Stack {
+    // A call at the end of a rule returns to where the rule itself would: right recursion needs no stack.
     if (to === RETURN) return below;
-    const key = below.id * nodes.length + to;
-    let stack = stacks.get(key);
+    const key = this.#key(to, below);
+    let stack = this.#stacks.get(key);
     if (!stack) {
-      stack = { id: nextStackId++, to, below };
-      stacks.set(key, stack);
+      stack = { id: this.#nextStackId++, to, below };
+      this.#stacks.set(key, stack);
     }
     return stack;
   }
 
   /** Follows splits, calls and returns to the places that read, and makes a state of them. */
-  function close(work: Place[]): State | null {
+  #close(reached: readonly Place[]): State | null {
     const seen = new Set<number>();
+    const open: Place[] = [];
     const places: Place[] = [];
     let complete = false;
     let readsTokens = false;
     const visit = (node: number, stack: Stack): void => {
-      const key = stack.id * nodes.length + node;
+      const key = this.#key(node, stack);
       if (seen.has(key)) return;
       if (seen.size >= MAX_PLACES)
         throw new QuantletError(
@@ -97,20 +144,18 @@ export function createAutomaton(program: Program): Automaton {
           `the grammar can read this text in more than ${MAX_PLACES} ways at once: expected a less ambiguous one`,
         );
       seen.add(key);
-      work.push({ node, stack });
+      open.push({ node, stack });
     };
-    const first = work;
-    work = [];
-    for (const { node, stack } of first) visit(node, stack);
-    for (let place = work.pop(); place; place = work.pop()) {
+    for (const { node, stack } of reached) visit(node, stack);
+    for (let place = open.pop(); place; place = open.pop()) {
       const { stack } = place;
-      const node = nodes[place.node];
+      const node = this.#nodes[place.node];
       switch (node.type) {
         case 'split':
           for (const target of node.targets) visit(target, stack);
           break;
         case 'call':
-          visit(node.start, push(node.next, stack));
+          visit(node.start, this.#push(node.next, stack));
           break;
         case 'return':
           if (stack.below) visit(stack.to, stack.below);
@@ -125,61 +170,29 @@ export function createAutomaton(program: Program): Automaton {
           break;
       }
     }
-    return places.length === 0 && !complete ? null : intern(places, complete, readsTokens);
+    return places.length === 0 && !complete ? null : this.#intern(places, complete, readsTokens);
   }
 
-  function intern(places: Place[], complete: boolean, readsTokens: boolean): State {
-    const key = `${complete ? '.' : ''}${Float64Array.from(places, ({ node, stack }) => stack.id * nodes.length + node)
+  /** The state of these places: equal sets are one object. */
+  #intern(places: readonly Place[], complete: boolean, readsTokens: boolean): State {
+    const key = `${complete ? '.' : ''}${Float64Array.from(places, ({ node, stack }) => this.#key(node, stack))
       .sort()
       .join()}`;
-    let state = states.get(key);
+    let state = this.#states.get(key);
     if (!state) {
-      keptPlaces += places.length;
-      if (states.size >= MAX_STATES || keptPlaces >= MAX_KEPT_PLACES) {
-        // Readers keep the states they are in, but those do not lead to others any more: all would hang together.
-        for (const old of states.values()) old.next.fill(undefined);
-        states = new Map();
-        stacks = new Map();
-        keptPlaces = places.length;
-      }
-      state = { places, complete, next: new Array<State | null | undefined>(kinds).fill(undefined), readsTokens, mask: null };
-      states.set(key, state);
+      this.#keptPlaces += places.length;
+      if (this.#states.size >= MAX_STATES || this.#keptPlaces >= MAX_KEPT_PLACES) this.#forget(places.length);
+      state = { places, complete, next: new Array<State | null | undefined>(this.#kinds).fill(undefined), readsTokens, mask: null };
+      this.#states.set(key, state);
     }
     return state;
   }
 
-  function step(state: State, byte: number): State | null {
-    const known = state.next[kindOf[byte]];
-    if (known !== undefined) return known;
-    const reached: Place[] = [];
-    for (const { node, stack } of state.places) {
-      const place = nodes[node];
-      if (place.type !== 'bytes') continue;
-      const { edges } = place;
-      for (let i = 0; i < edges.length; i += 3) {
-        if (byte >= edges[i] && byte <= edges[i + 1]) reached.push({ node: edges[i + 2], stack });
-      }
-    }
-    return (state.next[kindOf[byte]] = reached.length === 0 ? null : close(reached));
+  /** Drops all states. Readers keep the state that they are in, but its links are cut: through them all would stay in memory. */
+  #forget(keptPlaces: number): void {
+    for (const state of this.#states.values()) state.next.fill(undefined);
+    this.#states = new Map();
+    this.#stacks = new Map();
+    this.#keptPlaces = keptPlaces;
   }
-
-  return {
-    start: close([{ node: start, stack: bottom }])!,
-    kindOf,
-    step,
-    tokensOf: (state) => state.places.map(({ node }) => nodes[node]).filter((node) => node.type === 'token'),
-    stepToken(state, id) {
-      const reached: Place[] = [];
-      for (const { node, stack } of state.places) {
-        const place = nodes[node];
-        if (place.type === 'token' && (place.id === id) !== place.negated) reached.push({ node: place.next, stack });
-      }
-      return reached.length === 0 ? null : close(reached);
-    },
-    union(a, b) {
-      if (a === b) return a;
-      const places = new Map([...a.places, ...b.places].map((place) => [place.stack.id * nodes.length + place.node, place]));
-      return intern([...places.values()], a.complete || b.complete, a.readsTokens || b.readsTokens);
-    },
-  };
 }

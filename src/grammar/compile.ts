@@ -1,205 +1,203 @@
 /** Grammar rules compiled to nodes of an automaton over bytes. */
 import { atOnce, type Work } from '../slices.ts';
-import { grammarError } from './parse.ts';
-import type { Expression, Position, Rule } from './parse.ts';
+import { checkRules } from './check-rules.ts';
+import { grammarError, type Position } from './gbnf-cursor.ts';
+import type { Expression, Rule } from './parse.ts';
+import { RETURN, type Call, type CompiledRule, type Place, type Program } from './program.ts';
 import { utf8Ranges } from './utf8-ranges.ts';
 
-/**
- * One place in a grammar, seen as an automaton over BYTES with calls: text and classes are spelled in UTF-8, so that a
- * token that ends inside a character is nothing special. Numbers name other nodes.
- */
-export type Node =
-  /** reads one byte: flat [low, high, next, low, high, next ...] */
-  | { readonly type: 'bytes'; readonly edges: readonly number[] }
-  /** reads one whole token */
-  | { readonly type: 'token'; readonly id: number; readonly negated: boolean; readonly next: number }
-  /** goes on at every target */
-  | { readonly type: 'split'; readonly targets: readonly number[] }
-  /** runs the rule that starts at node `start`, then goes on at next */
-  | { readonly type: 'call'; readonly start: number; readonly next: number }
-  /** the end of a rule */
-  | { readonly type: 'return' };
-
-export interface Program {
-  readonly nodes: readonly Node[];
-  readonly start: number;
-}
-
-/** Node 0 ends every rule. */
-export const RETURN = 0;
-/** Repetitions {m,n} are written out; this many places are far more than a schema needs and still compile in a second. */
+/** Repetitions {m,n} are written out: far more places than a schema needs, and still compiled in a second. */
 const MAX_NODES = 100_000;
+/** Numbers of a class's ranges up to which it is written out at each use. A class of 64 ranges copied 99,000 times takes 185 MiB. */
+const MAX_INLINE = 8;
+/** Rules that a message about an unknown name lists. */
+const MOST_LISTED = 20;
+/** Places and copies between two pauses. */
+const STRIDE = 1024;
+const START: Position = { line: 1, column: 1 };
 
 type Chars = Extract<Expression, { readonly type: 'chars' }>;
+type Repeat = Extract<Expression, { readonly type: 'repeat' }>;
 
-interface CompiledRule {
-  readonly name: string;
-  readonly at: Position;
-  readonly build: () => Work<number>;
-  start: number;
-}
-
-/** A call whose rule may not be compiled yet; `start` is filled in at the end. */
-interface Call {
-  type: 'call';
-  start: number;
-  next: number;
-  rule: CompiledRule;
-}
-type Place = Exclude<Node, { readonly type: 'call' }> | Call;
+const isGroup = ({ type }: Expression): boolean => type === 'sequence' || type === 'choice' || type === 'repeat';
 
 /** @throws QuantletError ERR_GRAMMAR: no root, an undefined rule, left recursion, a rule that cannot end, a grammar that is too large */
 export function compileGrammar(rules: ReadonlyMap<string, Rule>, root: string): Program {
   return atOnce(compileGrammarWork(rules, root));
 }
 
-/** Places and copies between two pauses. */
-const STRIDE = 1024;
-/** Rules of a loop that a message names. */
-const MOST_NAMED = 10;
-/** Numbers of a class's ranges up to which it is written out wherever it is used: one of 64 ranges, copied 99,000 times, would take 185 MiB. */
-const MAX_INLINE = 8;
-
 /** The same as work that pauses. */
 export function* compileGrammarWork(rules: ReadonlyMap<string, Rule>, root: string): Work<Program> {
-  const nodes: Place[] = [{ type: 'return' }];
-  const compiled: CompiledRule[] = [];
-  const calls: Call[] = [];
-  let steps = 0;
-  let allCopies = 0;
-  /** by name for rules of the text, by content for groups and classes that became rules */
-  const known = new Map<string | Expression, CompiledRule>();
-  let current: CompiledRule = {
-    name: root,
-    at: { line: 1, column: 1 },
-    build: () => compile({ type: 'sequence', items: [] }, RETURN),
-    start: -1,
-  };
+  return yield* new GrammarCompiler(rules).program(root);
+}
 
-  function refuseLarge(places: number): void {
+/** Compiles a grammar's rules one after the other. Each expression is compiled from its end: it is given the node that follows. */
+class GrammarCompiler {
+  /** The grammar's rules by name. */
+  readonly #rules: ReadonlyMap<string, Rule>;
+  readonly #places: Place[] = [{ type: 'return' }];
+  readonly #calls: Call[] = [];
+  /** Rules in the order in which they were met. Compiling one may add others. */
+  readonly #compiled: CompiledRule[] = [];
+  /** The same by name for the grammar's rules, by content for groups and classes that became rules. */
+  readonly #known = new Map<string | Expression, CompiledRule>();
+  /** The rule being compiled, which messages name. */
+  #current: Pick<CompiledRule, 'name' | 'at'> = { name: '', at: START };
+  #steps = 0;
+  #copies = 0;
+
+  constructor(rules: ReadonlyMap<string, Rule>) {
+    this.#rules = rules;
+  }
+
+  *program(root: string): Work<Program> {
+    if (!this.#rules.has(root))
+      throw grammarError(START, `no rule ${root}, with which the text begins; defined are: ${this.#listed() || 'none'}`);
+    this.#current = { name: root, at: START };
+    this.#namedRule(root, START);
+    // Rules that root does not reach are checked as well.
+    for (const { name, at } of this.#rules.values()) {
+      this.#namedRule(name, at);
+      yield* this.#pause();
+    }
+    for (let i = 0; i < this.#compiled.length; i++) {
+      const rule = this.#compiled[i];
+      this.#current = rule;
+      rule.start = yield* rule.build();
+      yield;
+    }
+    for (const call of this.#calls) call.start = call.rule.start;
+    yield* checkRules(this.#places, this.#compiled);
+    return { nodes: this.#places, start: this.#compiled[0].start };
+  }
+
+  #listed(): string {
+    return [...this.#rules.keys()].slice(0, MOST_LISTED).join(', ');
+  }
+
+  *#pause(): Work<void> {
+    if (++this.#steps % STRIDE === 0) yield;
+  }
+
+  #refuseLarge(places: number): void {
+    const { name, at } = this.#current;
     if (places >= MAX_NODES)
-      throw grammarError(
-        current.at,
-        `rule ${current.name} makes the grammar larger than ${MAX_NODES} places: expected smaller repetition counts`,
-      );
+      throw grammarError(at, `rule ${name} makes the grammar larger than ${MAX_NODES} places: expected smaller repetition counts`);
   }
 
-  function add(node: Place): number {
-    refuseLarge(nodes.length);
-    return nodes.push(node) - 1;
+  /** Adds a place and returns its number. */
+  #add(place: Place): number {
+    this.#refuseLarge(this.#places.length);
+    return this.#places.push(place) - 1;
   }
 
-  function* rest(): Work<void> {
-    if (++steps % STRIDE === 0) yield;
-  }
-
-  function ruleFor(key: string | Expression, name: string, at: Position, build: () => Work<number>): CompiledRule {
-    let rule = known.get(key);
+  #ruleFor(key: string | Expression, name: string, at: Position, build: () => Work<number>): CompiledRule {
+    let rule = this.#known.get(key);
     if (!rule) {
       rule = { name, at, build, start: -1 };
-      known.set(key, rule);
-      compiled.push(rule);
+      this.#known.set(key, rule);
+      this.#compiled.push(rule);
     }
     return rule;
   }
 
-  function call(rule: CompiledRule, next: number): number {
-    const node: Call = { type: 'call', start: -1, next, rule };
-    calls.push(node);
-    return add(node);
+  #namedRule(name: string, at: Position): CompiledRule {
+    const rule = this.#rules.get(name);
+    if (!rule) throw grammarError(at, `found the name ${name}, expected one of the rules that are defined: ${this.#listed()}`);
+    return this.#ruleFor(name, name, rule.at, () => this.#expression(rule.body, RETURN));
   }
 
-  function namedRule(name: string, at: Position): CompiledRule {
-    const rule = rules.get(name);
-    if (!rule)
-      throw grammarError(
-        at,
-        `found the name ${name}, expected one of the rules that are defined: ${[...rules.keys()].slice(0, 20).join(', ')}`,
-      );
-    return ruleFor(name, name, rule.at, () => compile(rule.body, RETURN));
+  #call(rule: CompiledRule, next: number): number {
+    const call: Call = { type: 'call', start: -1, next, rule };
+    this.#calls.push(call);
+    return this.#add(call);
   }
 
-  /** @returns the node where `expression`, followed by `next`, starts */
-  function* compile(expression: Expression, next: number): Work<number> {
-    yield* rest();
+  /** Returns the node at which `expression`, followed by `next`, starts. */
+  *#expression(expression: Expression, next: number): Work<number> {
+    yield* this.#pause();
     switch (expression.type) {
       case 'text':
-        return yield* compileText(expression.text, next);
+        return yield* this.#text(expression.text, next);
       case 'chars':
-        return compileClass(expression, next);
+        return this.#class(expression, next);
       case 'token':
-        return add({ type: 'token', id: expression.id, negated: expression.negated, next });
+        return this.#add({ type: 'token', id: expression.id, negated: expression.negated, next });
       case 'rule':
-        return call(namedRule(expression.name, expression.at), next);
+        return this.#call(this.#namedRule(expression.name, expression.at), next);
       case 'sequence': {
         let after = next;
-        for (let i = expression.items.length - 1; i >= 0; i--) after = yield* compile(expression.items[i], after);
+        for (let i = expression.items.length - 1; i >= 0; i--) after = yield* this.#expression(expression.items[i], after);
         return after;
       }
       case 'choice': {
         const targets: number[] = [];
-        for (const option of expression.options) targets.push(yield* compile(option, next));
-        return add({ type: 'split', targets });
+        for (const option of expression.options) targets.push(yield* this.#expression(option, next));
+        return this.#add({ type: 'split', targets });
       }
       case 'repeat':
-        return yield* compileRepeat(expression.item, expression.min, expression.max, next);
+        return yield* this.#repeat(expression, next);
     }
   }
 
-  function* compileText(text: string, next: number): Work<number> {
+  *#text(text: string, next: number): Work<number> {
     let after = next;
     for (const byte of new TextEncoder().encode(text).reverse()) {
-      after = add({ type: 'bytes', edges: [byte, byte, after] });
-      yield* rest();
+      after = this.#add({ type: 'bytes', edges: [byte, byte, after] });
+      yield* this.#pause();
     }
     return after;
   }
 
-  function* compileRepeat(item: Expression, min: number, max: number, next: number): Work<number> {
+  *#repeat({ item, min, max }: Repeat, next: number): Work<number> {
     const copies = max === Infinity ? min + 1 : max;
-    if (copies > MAX_NODES)
-      throw grammarError(current.at, `rule ${current.name} repeats something ${copies} times: expected at most ${MAX_NODES}`);
-    const group = copies > 1 && (item.type === 'sequence' || item.type === 'choice' || item.type === 'repeat');
-    const { name, at } = current;
-    // a group is compiled once and called from every copy
-    function* copy(after: number): Work<number> {
-      yield* rest();
-      refuseLarge(allCopies++); // copies of an empty text have no place of their own
-      return group
-        ? call(
-            ruleFor(item, `${name} (a group)`, at, () => compile(item, RETURN)),
-            after,
-          )
-        : yield* compile(item, after);
-    }
+    const { name, at } = this.#current;
+    if (copies > MAX_NODES) throw grammarError(at, `rule ${name} repeats something ${copies} times: expected at most ${MAX_NODES}`);
+    const group = copies > 1 && isGroup(item) ? this.#groupRule(item) : undefined;
     let after = next;
     if (max === Infinity) {
       const targets: number[] = [];
-      after = add({ type: 'split', targets });
-      targets.push(yield* copy(after), next);
+      after = this.#add({ type: 'split', targets });
+      targets.push(yield* this.#copy(item, group, after), next);
     } else {
-      for (let i = max; i > min; i--) after = add({ type: 'split', targets: [yield* copy(after), next] });
+      for (let i = max; i > min; i--) after = this.#add({ type: 'split', targets: [yield* this.#copy(item, group, after), next] });
     }
-    for (let i = 0; i < min; i++) after = yield* copy(after);
+    for (let i = 0; i < min; i++) after = yield* this.#copy(item, group, after);
     return after;
   }
 
-  function compileClass(expression: Chars, next: number): number {
-    const { ranges } = expression;
-    if (ranges.length > MAX_INLINE || (ranges.length > 0 && ranges[ranges.length - 1] > 0x7f)) {
-      // many ranges, or several bytes a character: one automaton, called wherever the class is used
-      const { name, at } = current;
-      // Its text is made once, not for every copy: it may have thousands of ranges.
-      const rule = known.get(expression) ?? ruleFor(ranges.join(), `${name} (a class)`, at, () => compileLargeClass(ranges));
-      known.set(expression, rule);
-      return call(rule, next);
-    }
-    const edges: number[] = [];
-    for (let i = 0; i < ranges.length; i += 2) edges.push(ranges[i], ranges[i + 1], next);
-    return add({ type: 'bytes', edges });
+  /** One copy of a repeated item. A group is compiled once and called from every copy. */
+  *#copy(item: Expression, group: CompiledRule | undefined, after: number): Work<number> {
+    yield* this.#pause();
+    this.#refuseLarge(this.#copies++); // Copies of an empty text have no place of their own.
+    return group ? this.#call(group, after) : yield* this.#expression(item, after);
   }
 
-  function* compileLargeClass(ranges: readonly number[]): Work<number> {
+  #groupRule(item: Expression): CompiledRule {
+    const { name, at } = this.#current;
+    return this.#ruleFor(item, `${name} (a group)`, at, () => this.#expression(item, RETURN));
+  }
+
+  #class(expression: Chars, next: number): number {
+    const { ranges } = expression;
+    const severalBytes = ranges.length > 0 && ranges[ranges.length - 1] > 0x7f;
+    if (severalBytes || ranges.length > MAX_INLINE) return this.#call(this.#classRule(expression), next);
+    const edges: number[] = [];
+    for (let i = 0; i < ranges.length; i += 2) edges.push(ranges[i], ranges[i + 1], next);
+    return this.#add({ type: 'bytes', edges });
+  }
+
+  /** The rule of a large class, which is called wherever the class is used. Its key is made once, not for every copy: it may be long. */
+  #classRule(expression: Chars): CompiledRule {
+    const { name, at } = this.#current;
+    const { ranges } = expression;
+    const rule = this.#known.get(expression) ?? this.#ruleFor(ranges.join(), `${name} (a class)`, at, () => this.#largeClass(ranges));
+    this.#known.set(expression, rule);
+    return rule;
+  }
+
+  /** Characters of a class in UTF-8. Equal ends of byte sequences are shared. */
+  *#largeClass(ranges: readonly number[]): Work<number> {
     const edges: number[] = [];
     const tails = new Map<string, number>();
     for (let i = 0; i < ranges.length; i += 2) {
@@ -209,142 +207,12 @@ export function* compileGrammarWork(rules: ReadonlyMap<string, Rule>, root: stri
         for (let at = bytes.length - 2; at > 0; at -= 2) {
           const key = bytes.slice(at).join();
           let tail = tails.get(key);
-          if (tail === undefined) tails.set(key, (tail = add({ type: 'bytes', edges: [bytes[at], bytes[at + 1], next] })));
+          if (tail === undefined) tails.set(key, (tail = this.#add({ type: 'bytes', edges: [bytes[at], bytes[at + 1], next] })));
           next = tail;
         }
         edges.push(bytes[0], bytes[1], next);
       }
     }
-    return add({ type: 'bytes', edges });
+    return this.#add({ type: 'bytes', edges });
   }
-
-  if (!rules.has(root))
-    throw grammarError(
-      { line: 1, column: 1 },
-      `no rule ${root}, with which the text begins; defined are: ${[...rules.keys()].slice(0, 20).join(', ') || 'none'}`,
-    );
-  namedRule(root, current.at);
-  // rules that root does not reach are checked as well
-  for (const { name, at } of rules.values()) {
-    namedRule(name, at);
-    yield* rest();
-  }
-  for (let i = 0; i < compiled.length; i++) {
-    current = compiled[i];
-    current.start = yield* current.build();
-    yield;
-  }
-  for (const node of calls) node.start = node.rule.start;
-  yield* refuseLeftRecursion(nodes, compiled);
-  yield* refuseEndless(nodes, compiled);
-  return { nodes, start: compiled[0].start };
-}
-
-/** What one look at a rule tells: whether its end is reached, and the rules it calls on whose account it may come to be. */
-interface Look {
-  readonly ends: boolean;
-  readonly calls: ReadonlySet<CompiledRule>;
-}
-
-/** Where a look goes on behind a place; `found`: the rules known to end. */
-type Onward = (place: Place, found: ReadonlySet<CompiledRule>) => readonly number[];
-
-function* look(places: readonly Place[], { start }: CompiledRule, found: ReadonlySet<CompiledRule>, onward: Onward): Work<Look> {
-  const calls = new Set<CompiledRule>();
-  const seen = new Set([start]);
-  let steps = 0;
-  // what is put into the set on the way, the loop comes to as well
-  for (const at of seen) {
-    if (++steps % STRIDE === 0) yield;
-    const place = places[at];
-    if (place.type === 'call') calls.add(place.rule);
-    for (const target of onward(place, found)) seen.add(target);
-  }
-  return { ends: seen.has(RETURN), calls };
-}
-
-/**
- * The rules whose end is reached, which may depend on the rules they call. A rule is looked at again only when one of those has come to be among
- * them: looking at all of them in rounds takes a time quadratic in a chain of rules, and grammars come from clients.
- */
-function* ending(places: readonly Place[], rules: readonly CompiledRule[], onward: Onward): Work<ReadonlySet<CompiledRule>> {
-  const found = new Set<CompiledRule>();
-  const callers = new Map<CompiledRule, Set<CompiledRule>>();
-  // Rules mostly call later ones: from the end, most are looked at once.
-  const open = new Set(rules.toReversed());
-  for (const rule of open) {
-    open.delete(rule);
-    yield;
-    const { ends, calls } = yield* look(places, rule, found, onward);
-    if (ends) {
-      found.add(rule);
-      for (const caller of callers.get(rule) ?? []) if (!found.has(caller)) open.add(caller);
-      continue;
-    }
-    for (const callee of calls) callers.set(callee, (callers.get(callee) ?? new Set()).add(rule));
-  }
-  return found;
-}
-
-/** Without reading anything. */
-const unread: Onward = (place, found) =>
-  place.type === 'split' ? place.targets : place.type === 'call' && found.has(place.rule) ? [place.next] : [];
-
-const reading: Onward = (place, found) =>
-  place.type === 'bytes' ? place.edges.filter((_, i) => i % 3 === 2) : place.type === 'token' ? [place.next] : unread(place, found);
-
-/** A rule that can call itself before it reads anything would be entered for ever. */
-function* refuseLeftRecursion(places: readonly Place[], rules: readonly CompiledRule[]): Work<void> {
-  const nullable = yield* ending(places, rules, unread);
-  const left = new Map<CompiledRule, ReadonlySet<CompiledRule>>();
-  for (const rule of rules) {
-    left.set(rule, (yield* look(places, rule, nullable, unread)).calls);
-    yield;
-  }
-  const done = new Set<CompiledRule>();
-  for (const first of rules) {
-    yield;
-    if (done.has(first)) continue;
-    // depth first without recursion: a path, what is left to visit from each of its rules, and where in it a rule stands
-    const path: { rule: CompiledRule; rest: CompiledRule[] }[] = [];
-    const depths = new Map<CompiledRule, number>();
-    const enter = (rule: CompiledRule): void => {
-      depths.set(rule, path.length);
-      path.push({ rule, rest: [...left.get(rule)!] });
-    };
-    enter(first);
-    for (let steps = 1; path.length > 0; steps++) {
-      if (steps % STRIDE === 0) yield;
-      const { rule, rest } = path[path.length - 1];
-      const next = rest.pop();
-      if (!next) {
-        done.add(rule);
-        depths.delete(rule);
-        path.pop();
-        continue;
-      }
-      const loop = depths.get(next);
-      if (loop !== undefined) {
-        const all = [...path.slice(loop).map((step) => step.rule.name), next.name];
-        const names = all.length > MOST_NAMED ? [...all.slice(0, MOST_NAMED / 2), '...', ...all.slice(-MOST_NAMED / 2)] : all;
-        throw grammarError(
-          next.at,
-          `rule ${next.name} calls itself before it reads anything (${names.join(' -> ')}): expected it to read something first, as in list ::= item list | item`,
-        );
-      }
-      if (!done.has(next)) enter(next);
-    }
-  }
-}
-
-/** A rule that no text can finish would be written for ever. */
-function* refuseEndless(places: readonly Place[], rules: readonly CompiledRule[]): Work<void> {
-  const finishing = yield* ending(places, rules, reading);
-  // the last of them is more likely the cause than those that call it
-  const endless = rules.findLast((rule) => !finishing.has(rule));
-  if (endless)
-    throw grammarError(
-      endless.at,
-      `no text can finish rule ${endless.name}: expected an alternative that does not lead back to it, and classes that hold a character`,
-    );
 }

@@ -1,4 +1,4 @@
-/** From a generation's options (GBNF, JSON schema) to its grammar; compiled ones are kept. */
+/** The grammar of a generation's options (GBNF, JSON schema). Compiled grammars are kept. */
 import { QuantletError } from '../errors.ts';
 import { inSlices } from '../slices.ts';
 import { createGrammarWork, type Grammar, type GrammarVocabulary } from './grammar.ts';
@@ -13,12 +13,12 @@ export interface ConstraintOptions {
   begun?: string;
 }
 
-/** Grammars kept compiled, with what was found out about them: servers are asked for the same few again and again. */
+/** Compiled grammars kept, with their states and masks: servers are asked for the same few again and again. */
 const MAX_KEPT = 8;
 
 /**
- * Makes the constraints of one model's generations, without holding up the event loop.
- * @throws (the function returned) QuantletError ERR_GRAMMAR for a grammar or a schema that is none, ERR_INVALID_ARGUMENT for both at once
+ * Makes the constraints of one model's generations, without blocking the event loop.
+ * @throws (the returned function) QuantletError ERR_GRAMMAR for an invalid grammar or schema, ERR_INVALID_ARGUMENT for both at once
  */
 export function createConstraints(
   vocabulary: GrammarVocabulary,
@@ -35,14 +35,14 @@ export function createConstraints(
     if (options.begun !== undefined) await inSlices(reader.begin(options.begun), signal);
     return reader;
   };
-  // Without one nothing waits, not even a turn: whoever asks next finds the generation begun.
+  // Without a constraint nothing waits, not even a turn of the event loop: the generation begins before the next caller asks.
   return (options, signal) =>
     options.grammar === undefined && (options.responseFormat === undefined || options.responseFormat.type === 'text')
       ? undefined
       : make(options, signal);
 }
 
-/** A grammar, or the format that one is made of. @throws ERR_INVALID_ARGUMENT */
+/** A grammar, or the format that a grammar is made from. @throws ERR_INVALID_ARGUMENT */
 function askedOf({ grammar, responseFormat }: ConstraintOptions): string | PlainFormat | undefined {
   const format = responseFormat === undefined ? undefined : plainFormat(responseFormat);
   if (grammar !== undefined && typeof grammar !== 'string')
@@ -53,7 +53,7 @@ function askedOf({ grammar, responseFormat }: ConstraintOptions): string | Plain
   return format;
 }
 
-/** Pages that ask for no JSON do without the code for schemas. */
+/** The grammar of a format. Its code is loaded here, so that pages that ask for no JSON do not load it. */
 async function jsonGrammar(format: PlainFormat | undefined, signal: AbortSignal | undefined): Promise<string> {
   const { jsonObjectGrammar, jsonSchemaWork } = await import('./json-schema.ts');
   return format?.type === 'json_schema' ? inSlices(jsonSchemaWork(format.schema as JsonSchema), signal) : jsonObjectGrammar();

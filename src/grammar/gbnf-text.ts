@@ -2,7 +2,7 @@
 
 const hex = (code: number, digits: number): string => code.toString(16).toUpperCase().padStart(digits, '0');
 
-/** `"text"` that stands for exactly this text. */
+/** The literal `"..."` of this text. */
 export function gbnfText(text: string): string {
   let out = '"';
   for (const c of text) {
@@ -27,7 +27,7 @@ export function gbnfClass(ranges: readonly number[]): string {
   return `${out}]`;
 }
 
-/** Alternatives as one item; undefined where there is none. */
+/** Alternatives as one item; undefined if there are none. */
 export function gbnfChoice(options: readonly (string | undefined)[]): string | undefined {
   const given = [...new Set(options.filter((option) => option !== undefined))];
   return given.length <= 1 ? given[0] : `(${given.join(' | ')})`;

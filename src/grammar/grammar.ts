@@ -1,9 +1,8 @@
-/** Which tokens may come next in a text that follows a grammar. */
+/** Tokens that may come next in a text that follows a grammar. */
 import { QuantletError } from '../errors.ts';
 import type { TokenConstraint } from '../sample/sampler.ts';
 import { atOnce, inSlices, type Work } from '../slices.ts';
-import { createAutomaton } from './automaton.ts';
-import type { Automaton, State } from './automaton.ts';
+import { Automaton, type State } from './automaton.ts';
 import { compileGrammarWork } from './compile.ts';
 import { parseGbnfWork } from './parse.ts';
 import { markTokens, tokenTrie } from './token-trie.ts';
@@ -11,35 +10,35 @@ import type { GrammarVocabulary } from './token-trie.ts';
 
 export type { GrammarVocabulary } from './token-trie.ts';
 
-/** Says which tokens may come next in a text that must follow a grammar. */
+/** A reader of a text that must follow a grammar: names the tokens that may come next. */
 export interface Grammar extends TokenConstraint {
-  /** Whether this token may come next. */
+  /** Tells if this token may come next. */
   allows(id: number): boolean;
   /**
    * Sets the logits of all other tokens to -Infinity.
    * @param logits ne [n_vocab]
-   * @throws QuantletError ERR_GRAMMAR where no token may come next: the vocabulary cannot spell what the grammar wants
+   * @throws QuantletError ERR_GRAMMAR if no token may come next: the vocabulary cannot spell the texts of the grammar
    */
   mask(logits: Float32Array): void;
   /**
-   * Finds out what the next mask() will need without holding up the event loop: a vocabulary of 128 thousand tokens takes
-   * some 100 ms the first time, and milliseconds at each new place in the grammar.
+   * Computes what the next mask() needs, without blocking the event loop. A vocabulary of 128 thousand tokens takes about
+   * 100 ms the first time, and milliseconds at each new place in the grammar.
    * @throws QuantletError ERR_GRAMMAR as mask() does
    */
   prepare(): Promise<void>;
   /**
-   * Reads what the text begins with before its first token, as work that pauses; reset() goes back to there.
-   * @throws QuantletError ERR_INVALID_ARGUMENT where no text of the grammar begins so
+   * Reads the beginning of the text, before its first token, as work that pauses. reset() returns to its end.
+   * @throws QuantletError ERR_INVALID_ARGUMENT if no text of the grammar begins in this way
    */
   begin(text: string): Work<void>;
   /** @throws QuantletError ERR_GRAMMAR for a token that may not come next */
   accept(id: number): void;
   reset(): void;
-  /** Whether the text so far is a whole one: an end-of-generation token may come next. */
+  /** Tells if the text so far is complete: an end-of-generation token may come next. */
   isComplete(): boolean;
-  /** Whether the text is whole and nothing can be added to it. */
+  /** Tells if the text is complete and nothing can be added to it. */
   isFinished(): boolean;
-  /** A second reader at the same place, for tokens that may be taken back (speculation). What they find out is shared. */
+  /** A second reader at the same place, for tokens that may be taken back (speculation). They share masks and states. */
   clone(): Grammar;
 }
 
@@ -54,16 +53,16 @@ export function createGrammar(gbnf: string, vocabulary: GrammarVocabulary, optio
 /** The same as work that pauses: a large grammar takes a part of a second. */
 export function* createGrammarWork(gbnf: string, vocabulary: GrammarVocabulary, options: { readonly root?: string } = {}): Work<Grammar> {
   const rules = yield* parseGbnfWork(gbnf, (text) => vocabulary.tokenId?.(text), vocabulary.nVocab);
-  const automaton = createAutomaton(yield* compileGrammarWork(rules, options.root ?? 'root'));
+  const automaton = new Automaton(yield* compileGrammarWork(rules, options.root ?? 'root'));
   return createReader(automaton, vocabulary, createMasks(automaton, vocabulary), { at: automaton.start, first: automaton.start });
 }
 
-/** A mask over 128k tokens has 16 KB: the oldest beyond so many are given back. */
+/** Masks kept; past this the oldest is dropped. A mask over 128k tokens has 16 KB. */
 const MAX_MASKS = 256;
 
 type MaskOf = (state: State) => Work<Uint32Array>;
 
-/** Makes each state's mask when it is first asked for, with pauses. @throws QuantletError ERR_GRAMMAR where no token fits */
+/** Makes each state's mask when it is first asked for. @throws QuantletError ERR_GRAMMAR if no token fits */
 function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskOf {
   const { nVocab } = vocabulary;
   const kept: State[] = [];
@@ -81,7 +80,7 @@ function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskO
     const references = automaton.tokensOf(state);
     const excluded = new Set(references.filter((token) => token.negated).map((token) => token.id));
     if (excluded.size > 0) {
-      // every token but a, or every token but b: that is every token
+      // "Every token but a, or every token but b" is every token.
       for (let id = 0; id < nVocab; id++) if (excluded.size > 1 || !excluded.has(id)) set(id);
     }
     for (const { id, negated } of references) if (!negated) set(id);
@@ -99,7 +98,7 @@ function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskO
           : `no token of the vocabulary can continue the text as the grammar wants: expected ${describe(automaton, state)}`,
       );
     }
-    // Another reader may have been here in a pause.
+    // Another reader may have made it during a pause.
     if (state.mask) return state.mask;
     if (kept.push(state) > MAX_MASKS) kept.shift()!.mask = null;
     return (state.mask = mask);
@@ -121,7 +120,7 @@ function describe(automaton: Automaton, state: State): string {
 /** Bytes read between two pauses. */
 const BYTES_A_PAUSE = 256;
 
-/** Walks from the state `first` of an automaton to that after a text. @throws ERR_INVALID_ARGUMENT where there is none */
+/** The state after a text that is read from the state `first`. @throws QuantletError ERR_INVALID_ARGUMENT if there is none */
 function* begunState(automaton: Automaton, first: State, text: string): Work<State> {
   const bytes = new TextEncoder().encode(text);
   let state = first;
@@ -140,7 +139,7 @@ function* begunState(automaton: Automaton, first: State, text: string): Work<Sta
   return state;
 }
 
-/** Place of a reader, null after an end-of-generation token; and where its tokens begin. */
+/** The place of a reader, null after an end-of-generation token, and the place at which its tokens begin. */
 interface Position {
   readonly at: State | null;
   readonly first: State;

@@ -2,34 +2,37 @@
 import { atOnce, type Work } from '../slices.ts';
 import { withWrittenNumbers, writtenJson } from './exact-number.ts';
 import { gbnfChoice, gbnfRepeat, gbnfText } from './gbnf-text.ts';
-import { boundedNumber } from './schema-number.ts';
+import { RuleBook } from './rule-book.ts';
+import { boundedNumber, isBounded } from './schema-number.ts';
 import { patternToGbnf } from './schema-pattern.ts';
+import type { Plain } from './schema-keywords.ts';
+import { createExpander, type Expander } from './schema-plain.ts';
+import { keyExcept, quoted, STRING_FORMATS } from './schema-string.ts';
 import { schemaError } from './schema-error.ts';
-import { createExpander, resolveReference } from './schema-plain.ts';
-import type { JsonSchema, JsonType, Located, Plain } from './schema-plain.ts';
-import { keyExcept, quoted, SHARED_RULES, STRING_FORMATS } from './schema-string.ts';
+import { resolveReference, type JsonSchema, type JsonType, type Located } from './schema.ts';
 import { createValueTest } from './schema-values.ts';
 
-export type { JsonSchema } from './schema-plain.ts';
+export type { JsonSchema } from './schema.ts';
 
 const MAX_DEPTH = 200;
-/** Values in a schema, and characters of its texts: schemas come from clients, and what is made of them takes memory and time. Real ones have tens to hundreds, generated ones a few thousand. */
+/**
+ * Values in a schema, and characters of its texts. Schemas come from clients, and take memory and time. Real ones have
+ * tens to hundreds of values, generated ones a few thousand.
+ */
 const MAX_VALUES = 50_000;
 const MAX_CHARACTERS = 500_000;
-/** Characters of the grammar: what is written out from a small schema again and again. */
-const MAX_TEXT = 1_000_000;
 /** Characters of a property's name: other names are told from it character by character, each with a rule. */
 const MAX_NAME = 1000;
 const ANYTHING: Located = { schema: true, pointer: '' };
 
-/** Any JSON object: what `response_format: { type: 'json_object' }` asks for. */
+/** Any JSON object: the grammar of `response_format: { type: 'json_object' }`. */
 export function jsonObjectGrammar(): string {
   return jsonSchemaToGrammar({ type: 'object' });
 }
 
 /**
  * A GBNF grammar whose texts are JSON that satisfies the schema: not always every such text. Properties come in the
- * order of the schema; objects and arrays are closed where the schema lists their parts and does not open them itself
+ * order of the schema; objects and arrays are closed if the schema lists their parts and does not open them itself
  * (additionalProperties, items); numbers have bounded digits; oneOf is read as anyOf.
  * @throws QuantletError ERR_GRAMMAR naming the keyword and its JSON pointer, or the part that nothing satisfies
  */
@@ -38,164 +41,106 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
 }
 
 /** The same as work that pauses. */
-export function* jsonSchemaWork(given: JsonSchema): Work<string> {
-  refuseLarge(given);
-  const schema = withWrittenNumbers(given);
-  let written = 0;
-  const expand = createExpander(schema);
-  const accepts = createValueTest(expand);
-  const rules = new Map<string, string>();
-  const byBody = new Map<string, string>();
-  const shared = new Set<string>();
-  /** The next number for names that were taken. */
-  const numbered = new Map<string, number>();
-  const taken = new Set([...Object.keys(SHARED_RULES), 'root']);
-  interface Known {
-    readonly name: string;
-    expression: string | undefined;
-    done: boolean;
-    used: boolean;
-  }
-  const known = new Map<string, Known>();
+export function* jsonSchemaWork(schema: JsonSchema): Work<string> {
+  refuseLarge(schema);
+  return yield* new SchemaGrammar(withWrittenNumbers(schema)).text();
+}
 
-  function nameFor(pointer: string): string {
-    const base =
-      pointer
-        .split('/')
-        .filter((part) => part !== '' && part !== 'properties' && part !== '$defs')
-        .join('-')
-        .replace(/[^A-Za-z0-9_-]/g, '_')
-        .slice(-60) || 'part';
-    let name = base;
-    for (let i = numbered.get(base) ?? 2; taken.has(name); i++) {
-      name = `${base}-${i}`;
-      numbered.set(base, i + 1);
-    }
-    taken.add(name);
-    return name;
+/** The rule of some schemas that hold together. It may refer to itself before it is done. */
+interface SchemaRule {
+  readonly name: string;
+  /** Its name once it is written; undefined if no value satisfies the schemas. */
+  expression: string | undefined;
+  done: boolean;
+  /** Something refers to it. */
+  used: boolean;
+}
+
+/** Writes the grammar of one schema. Methods return an expression, or undefined if no value satisfies what they are given. */
+class SchemaGrammar {
+  readonly #document: JsonSchema;
+  readonly #expand: Expander;
+  readonly #accepts: ReturnType<typeof createValueTest>;
+  readonly #book = new RuleBook();
+  /** Rules by the pointers of their schemas. */
+  readonly #known = new Map<string, SchemaRule>();
+
+  constructor(document: JsonSchema) {
+    this.#document = document;
+    this.#expand = createExpander(document);
+    this.#accepts = createValueTest(this.#expand);
   }
 
-  function write(name: string, body: string): void {
-    if ((written += body.length) > MAX_TEXT)
-      throw schemaError(
-        '',
-        `written as a grammar it has more than ${MAX_TEXT} characters: expected fewer properties, shorter lists or smaller counts`,
-      );
-    rules.set(name, body);
+  *text(): Work<string> {
+    const root = yield* this.#ruleFor([{ schema: this.#document, pointer: '' }]);
+    if (root === undefined) throw schemaError('', 'nothing satisfies this schema');
+    return this.#book.text(root);
   }
 
-  /** A rule for this body; equal bodies are one rule. */
-  function rule(hint: string, body: string): string {
-    let name = byBody.get(body);
-    if (name === undefined) {
-      name = nameFor(hint);
-      byBody.set(body, name);
-      write(name, body);
-    }
-    return name;
-  }
-
-  function share(name: string): string {
-    if (!shared.has(name)) {
-      shared.add(name);
-      for (const [word] of SHARED_RULES[name].replace(/"(\\.|[^"\\])*"|\[(\\.|[^\]\\])*\]/g, ' ').matchAll(/[a-z-]+/g)) share(word);
-    }
-    return name;
-  }
-
-  /** References that stand alone are followed first, so that what they lead to becomes one rule. */
-  function follow(located: Located): Located {
-    const seen = new Set<string>();
-    for (let at = located; ;) {
-      if (typeof at.schema !== 'object' || at.schema === null || Object.keys(at.schema).length !== 1 || at.schema.$ref === undefined)
-        return at;
-      if (seen.has(at.pointer)) throw schemaError(located.pointer, '$ref leads back to itself without anything in between');
-      seen.add(at.pointer);
-      at = resolveReference(schema, at.schema.$ref, at.pointer);
-    }
-  }
-
-  /** All of these at once, as a rule; undefined where no value satisfies them. */
-  function* ruleFor(schemas: readonly Located[]): Work<string | undefined> {
+  /** The rule of values that satisfy all of these schemas. */
+  *#ruleFor(schemas: readonly Located[]): Work<string | undefined> {
     yield;
-    const all = schemas.map(follow);
-    const key = [...new Set(all.map(({ schema, pointer }) => (schema === true ? '' : `#${pointer}`)).filter((part) => part !== ''))].join(
-      '&',
-    );
-    if (key === '') return share('value');
-    const before = known.get(key);
-    if (before) {
-      before.used = true;
-      return before.done ? before.expression : before.name;
+    const all = schemas.map((located) => follow(this.#document, located));
+    const pointers = all.filter(({ schema }) => schema !== true).map(({ pointer }) => `#${pointer}`);
+    if (pointers.length === 0) return this.#book.share('value');
+    const key = [...new Set(pointers)].join('&');
+    const known = this.#known.get(key);
+    if (known) {
+      known.used = true;
+      return known.done ? known.expression : known.name;
     }
     const { pointer } = all[all.length - 1];
-    const entry: Known = { name: pointer === '' ? 'root' : nameFor(pointer), expression: undefined, done: false, used: false };
-    known.set(key, entry);
-    const ways: (string | undefined)[] = [];
-    for (const way of yield* expand(all)) ways.push(yield* plainExpression(way));
-    const body = gbnfChoice(ways);
-    if (body === undefined && entry.used) throw schemaError(pointer, 'nothing satisfies this schema, which refers to itself');
-    entry.done = true;
+    const rule: SchemaRule = {
+      name: pointer === '' ? 'root' : this.#book.nameFor(pointer),
+      expression: undefined,
+      done: false,
+      used: false,
+    };
+    this.#known.set(key, rule);
+    const alternatives: (string | undefined)[] = [];
+    for (const plain of yield* this.#expand(all)) alternatives.push(yield* this.#plain(plain));
+    const body = gbnfChoice(alternatives);
+    if (body === undefined && rule.used) throw schemaError(pointer, 'nothing satisfies this schema, which refers to itself');
+    rule.done = true;
     if (body !== undefined) {
-      write(entry.name, body);
-      entry.expression = entry.name;
+      this.#book.write(rule.name, body);
+      rule.expression = rule.name;
     }
-    return entry.expression;
+    return rule.expression;
   }
 
-  function* plainExpression(plain: Plain): Work<string | undefined> {
+  *#plain(plain: Plain): Work<string | undefined> {
     yield;
-    if (plain.values) {
-      const texts: string[] = [];
-      for (const value of plain.values) {
-        if (yield* accepts(plain, value)) texts.push(gbnfText(writtenJson(value)));
-        yield;
-      }
-      return gbnfChoice(texts);
-    }
+    if (plain.values) return yield* this.#values(plain, plain.values);
     const types = plain.types ?? impliedTypes(plain);
-    if (types.length === 0 && !plain.types) return share('value');
+    if (types.length === 0 && !plain.types) return this.#book.share('value');
     const texts: (string | undefined)[] = [];
-    for (const type of types) if (type !== 'integer' || !types.includes('number')) texts.push(yield* ofType(plain, type));
+    for (const type of types) if (type !== 'integer' || !types.includes('number')) texts.push(yield* this.#ofType(plain, type));
     return gbnfChoice(texts);
   }
 
-  /** Keywords without a type speak about one: the others are left out. */
-  function impliedTypes(plain: Plain): JsonType[] {
-    const types: JsonType[] = [];
-    if (plain.properties.size > 0 || plain.required.size > 0 || plain.additional) types.push('object');
-    if (plain.prefix.length > 0 || plain.items || plain.minItems !== undefined || plain.maxItems !== undefined) types.push('array');
-    if (plain.minLength !== undefined || plain.maxLength !== undefined || plain.pattern !== undefined || plain.format !== undefined)
-      types.push('string');
-    if (
-      plain.minimum !== undefined ||
-      plain.maximum !== undefined ||
-      plain.exclusiveMinimum !== undefined ||
-      plain.exclusiveMaximum !== undefined
-    )
-      types.push('number');
-    return types;
+  /** Those of the values that satisfy the other keywords. */
+  *#values(plain: Plain, values: readonly unknown[]): Work<string | undefined> {
+    const texts: string[] = [];
+    for (const value of values) {
+      if (yield* this.#accepts(plain, value)) texts.push(gbnfText(writtenJson(value)));
+      yield;
+    }
+    return gbnfChoice(texts);
   }
 
-  function* ofType(plain: Plain, type: JsonType): Work<string | undefined> {
+  *#ofType(plain: Plain, type: JsonType): Work<string | undefined> {
     // prettier-ignore
     switch (type) {
-      case 'null': case 'boolean': return share(type);
-      case 'integer': case 'number': return numeric(plain, type);
-      case 'string': return yield* string(plain);
-      case 'array': return yield* array(plain);
-      case 'object': return yield* object(plain);
+      case 'null': case 'boolean': return this.#book.share(type);
+      case 'integer': case 'number': return isBounded(plain) ? boundedNumber(type, plain) : this.#book.share(type);
+      case 'string': return yield* this.#string(plain);
+      case 'array': return yield* this.#array(plain);
+      case 'object': return yield* this.#object(plain);
     }
   }
 
-  function numeric(plain: Plain, type: 'integer' | 'number'): string | undefined {
-    const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = plain;
-    if (minimum === undefined && maximum === undefined && exclusiveMinimum === undefined && exclusiveMaximum === undefined)
-      return share(type);
-    return boundedNumber(type, plain);
-  }
-
-  function* string({ minLength, maxLength, pattern, format, pointer }: Plain): Work<string | undefined> {
+  *#string({ minLength, maxLength, pattern, format, pointer }: Plain): Work<string | undefined> {
     const sized = minLength !== undefined || maxLength !== undefined;
     if ((pattern !== undefined || format !== undefined) && (sized || (pattern !== undefined && format !== undefined))) {
       throw schemaError(
@@ -203,99 +148,157 @@ export function* jsonSchemaWork(given: JsonSchema): Work<string> {
         'pattern, format and minLength or maxLength together: expected one of them (lengths can be written in the pattern)',
       );
     }
-    if (pattern !== undefined) return quoted(yield* patternToGbnf(pattern, share('char'), `#${pointer}/pattern`));
-    if (format !== undefined) {
-      const content = STRING_FORMATS[format];
-      if (content === undefined)
-        throw schemaError(
-          `${pointer}/format`,
-          `the format ${JSON.stringify(format)} cannot be turned into a grammar: expected ${Object.keys(STRING_FORMATS).join(', ')}`,
-        );
-      return quoted(content);
-    }
+    if (pattern !== undefined) return quoted(yield* patternToGbnf(pattern, this.#book.share('char'), `#${pointer}/pattern`));
+    if (format !== undefined) return quoted(contentOfFormat(format, pointer));
     const least = minLength ?? 0;
     const most = maxLength ?? Infinity;
-    if (least === 0 && most === Infinity) return share('string');
-    return least > most ? undefined : quoted(gbnfRepeat(share('char'), least, most));
+    if (least === 0 && most === Infinity) return this.#book.share('string');
+    return least > most ? undefined : quoted(gbnfRepeat(this.#book.share('char'), least, most));
   }
 
-  function* array({ prefix, items, minItems = 0, maxItems = Infinity }: Plain): Work<string | undefined> {
-    if (prefix.length === 0 && !items && minItems === 0 && maxItems === Infinity) return share('array');
-    share('ws');
-    // after listed items more may follow only where the schema says so, or asks for more than are listed
+  *#array({ prefix, items, minItems = 0, maxItems = Infinity }: Plain): Work<string | undefined> {
+    const book = this.#book;
+    if (prefix.length === 0 && !items && minItems === 0 && maxItems === Infinity) return book.share('array');
+    book.share('ws');
+    // After listed items more may follow only if the schema says so, or asks for more than are listed.
     const rest = items ?? (prefix.length === 0 || minItems > prefix.length ? [ANYTHING] : undefined);
-    const restRule = rest && maxItems > prefix.length ? yield* ruleFor(rest) : undefined;
+    const restRule = rest && maxItems > prefix.length ? yield* this.#ruleFor(rest) : undefined;
     const listed: string[] = [];
     for (const schemas of prefix.slice(0, maxItems)) {
-      const item = yield* ruleFor(schemas);
+      const item = yield* this.#ruleFor(schemas);
       if (item === undefined) break;
       listed.push(item);
     }
     const open = restRule !== undefined && listed.length === prefix.length;
     if (minItems > maxItems || (!open && minItems > listed.length)) return undefined;
-    const more = (min: number, max: number): string => (max <= 0 ? '' : ` ${gbnfRepeat(`(ws "," ws ${restRule})`, min, max)}`);
-    let content = open && prefix.length > 0 ? more(Math.max(0, minItems - prefix.length), maxItems - prefix.length) : '';
-    if (prefix.length === 0) {
-      if (open && maxItems > 0)
-        content = minItems === 0 ? `(${restRule}${more(0, maxItems - 1)})?` : `${restRule}${more(minItems - 1, maxItems - 1)}`;
-    } else {
-      for (let i = listed.length - 1; i >= 0; i--) {
-        const item = `${i > 0 ? 'ws "," ws ' : ''}${listed[i]}${content === '' || content.startsWith(' ') ? content : ` ${content}`}`;
-        // Groups within groups may be only so deep, and items are many: each is a rule.
-        content = i >= minItems ? `${rule('items', item)}?` : item;
-      }
-    }
-    return rule('array', `"[" ws ${content} ws "]"`);
+    const content =
+      prefix.length > 0
+        ? this.#listed(listed, minItems, open ? moreItems(restRule, minItems - prefix.length, maxItems - prefix.length) : '')
+        : open
+          ? allItems(restRule, minItems, maxItems)
+          : '';
+    return book.rule('array', `"[" ws ${content} ws "]"`);
   }
 
-  function* object({ properties, required, additional, pointer }: Plain): Work<string | undefined> {
-    if (properties.size === 0 && required.size === 0 && !additional) return share('object');
-    share('ws');
-    const entry = (key: string, value: string): string => `${key} ws ":" ws ${value}`;
+  /** Listed items, those from `minItems` on optional, then `rest`. */
+  #listed(items: readonly string[], minItems: number, rest: string): string {
+    let content = rest;
+    for (let i = items.length - 1; i >= 0; i--) {
+      const item = `${i > 0 ? 'ws "," ws ' : ''}${items[i]}${content === '' || content.startsWith(' ') ? content : ` ${content}`}`;
+      // Groups have a limit of depth, and items may be many: each is a rule.
+      content = i >= minItems ? `${this.#book.rule('items', item)}?` : item;
+    }
+    return content;
+  }
+
+  *#object({ properties, required, additional, pointer }: Plain): Work<string | undefined> {
+    const book = this.#book;
+    if (properties.size === 0 && required.size === 0 && !additional) return book.share('object');
+    book.share('ws');
     const names = [...properties.keys(), ...[...required].filter((name) => !properties.has(name))];
     const long = names.find((name) => name.length > MAX_NAME);
     if (long !== undefined) throw schemaError(pointer, `a property's name has ${long.length} characters: expected at most ${MAX_NAME}`);
-    const others = additional ? yield* ruleFor(additional) : undefined;
-    let rest = '';
-    let first = '';
-    if (others !== undefined) {
-      share('key-char');
-      const other = rule('other', entry(names.length === 0 ? share('string') : yield* keyExcept(names, rule), others));
-      rest = `(ws "," ws ${other})*`;
-      first = `(${other} ${rest})?`;
-    }
+    const others = additional ? yield* this.#otherProperties(names, additional) : undefined;
+    const members = new Members(book, others);
     for (const name of names.reverse()) {
       yield;
       const schemas = properties.get(name) ?? additional ?? [];
-      const value = schemas.length === 0 ? share('value') : yield* ruleFor(schemas);
-      const mandatory = required.has(name);
-      if (value === undefined) {
-        if (mandatory) return undefined;
-        continue;
-      }
-      const pair = rule(`${name}-entry`, entry(gbnfText(JSON.stringify(name)), value));
-      // a rule of its own, since it is written twice: after this property and after those before it
-      if (rest !== '' && !rules.has(rest)) rest = rule('rest', rest);
-      // Groups within groups may be only so deep, and properties are many: each alternative is a rule.
-      first = mandatory
-        ? `${pair} ${rest}`
-        : first === ''
-          ? `(${pair} ${rest})?`
-          : `(${pair} ${rest} | ${rules.has(first) ? first : rule('first', first)})`;
-      rest = mandatory ? `ws "," ws ${pair} ${rest}` : `(ws "," ws ${pair})? ${rest}`;
+      const value = schemas.length === 0 ? book.share('value') : yield* this.#ruleFor(schemas);
+      if (value !== undefined) members.addBefore(name, value, required.has(name));
+      else if (required.has(name)) return undefined;
     }
-    return rule('object', `"{" ws ${first} ws "}"`);
+    return book.rule('object', `"{" ws ${members.text} ws "}"`);
   }
 
-  const root = yield* ruleFor([{ schema, pointer: '' }]);
-  if (root === undefined) throw schemaError('', 'nothing satisfies this schema');
-  const lines = root === 'root' ? [] : [`root ::= ${root}`];
-  for (const [name, body] of rules) lines.push(`${name} ::= ${body}`);
-  for (const name of shared) lines.push(`${name} ::= ${SHARED_RULES[name]}`);
-  return lines.join('\n') + '\n';
+  /** The rule of a property with any name but these; undefined if no value may stand there. */
+  *#otherProperties(names: readonly string[], schemas: readonly Located[]): Work<string | undefined> {
+    const value = yield* this.#ruleFor(schemas);
+    if (value === undefined) return undefined;
+    const book = this.#book;
+    book.share('key-char');
+    const key = names.length === 0 ? book.share('string') : yield* keyExcept(names, (hint, body) => book.rule(hint, body));
+    return book.rule('other', property(key, value));
+  }
 }
 
-/** Deeper ones, and objects that contain themselves, would exhaust the stack; larger ones hold up everybody. */
+/** The members of an object, written from the last property to the first. */
+class Members {
+  readonly #book: RuleBook;
+  /** Members so far, after another one: each begins with a comma. */
+  #after: string;
+  /** Members so far, if they are the object's first. */
+  #first: string;
+
+  constructor(book: RuleBook, others: string | undefined) {
+    this.#book = book;
+    this.#after = others === undefined ? '' : `(ws "," ws ${others})*`;
+    this.#first = others === undefined ? '' : `(${others} ${this.#after})?`;
+  }
+
+  get text(): string {
+    return this.#first;
+  }
+
+  addBefore(name: string, value: string, required: boolean): void {
+    const book = this.#book;
+    const pair = book.rule(`${name}-entry`, property(gbnfText(JSON.stringify(name)), value));
+    // A rule, since the text is used twice: after this property and after those before it.
+    if (this.#after !== '' && !book.has(this.#after)) this.#after = book.rule('rest', this.#after);
+    const after = this.#after;
+    if (required) this.#first = `${pair} ${after}`;
+    else if (this.#first === '') this.#first = `(${pair} ${after})?`;
+    // Groups have a limit of depth, and properties may be many: each alternative is a rule.
+    else this.#first = `(${pair} ${after} | ${book.has(this.#first) ? this.#first : book.rule('first', this.#first)})`;
+    this.#after = required ? `ws "," ws ${pair} ${after}` : `(ws "," ws ${pair})? ${after}`;
+  }
+}
+
+const property = (key: string, value: string): string => `${key} ws ":" ws ${value}`;
+
+/** From `min` to `max` items after others, each with its comma. */
+const moreItems = (rule: string, min: number, max: number): string =>
+  max <= 0 ? '' : ` ${gbnfRepeat(`(ws "," ws ${rule})`, Math.max(0, min), max)}`;
+
+/** From `min` to `max` items of one kind. */
+function allItems(rule: string, min: number, max: number): string {
+  if (max <= 0) return '';
+  return min === 0 ? `(${rule}${moreItems(rule, 0, max - 1)})?` : `${rule}${moreItems(rule, min - 1, max - 1)}`;
+}
+
+function contentOfFormat(format: string, pointer: string): string {
+  const content = STRING_FORMATS[format];
+  if (content === undefined)
+    throw schemaError(
+      `${pointer}/format`,
+      `the format ${JSON.stringify(format)} cannot be turned into a grammar: expected ${Object.keys(STRING_FORMATS).join(', ')}`,
+    );
+  return content;
+}
+
+/** Types that keywords imply in a schema without a type: other types are left out. */
+function impliedTypes(plain: Plain): JsonType[] {
+  const types: JsonType[] = [];
+  if (plain.properties.size > 0 || plain.required.size > 0 || plain.additional) types.push('object');
+  if (plain.prefix.length > 0 || plain.items || plain.minItems !== undefined || plain.maxItems !== undefined) types.push('array');
+  if (plain.minLength !== undefined || plain.maxLength !== undefined || plain.pattern !== undefined || plain.format !== undefined)
+    types.push('string');
+  if (isBounded(plain)) types.push('number');
+  return types;
+}
+
+/** Follows references that stand alone, so that equal targets become one rule. */
+function follow(document: JsonSchema, located: Located): Located {
+  const seen = new Set<string>();
+  for (let at = located; ;) {
+    if (typeof at.schema !== 'object' || at.schema === null || Object.keys(at.schema).length !== 1 || at.schema.$ref === undefined)
+      return at;
+    if (seen.has(at.pointer)) throw schemaError(located.pointer, '$ref leads back to itself without anything in between');
+    seen.add(at.pointer);
+    at = resolveReference(document, at.schema.$ref, at.pointer);
+  }
+}
+
+/** Refuses schemas that are too deep for the stack (or contain themselves), or too large to be turned into a grammar while others wait. */
 function refuseLarge(schema: JsonSchema): void {
   let values = 0;
   let characters = 0;

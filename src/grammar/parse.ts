@@ -1,16 +1,12 @@
 /** llama.cpp's GBNF, read into expressions. */
 import { QuantletError } from '../errors.ts';
 import { atOnce, type Work } from '../slices.ts';
-
-/** Where something stands in the text of a grammar; both count from 1. */
-export interface Position {
-  readonly line: number;
-  readonly column: number;
-}
+import { GbnfCursor, grammarError, isOfName, type Position } from './gbnf-cursor.ts';
+import { normalizeRanges } from './ranges.ts';
 
 export type Expression =
   | { readonly type: 'text'; readonly text: string }
-  /** code point ranges, flat [low, high, low, high ...], ascending, without overlap, surrogates left out */
+  /** Code point ranges, flat [low, high, low, high ...], ascending, without overlap, surrogates left out. */
   | { readonly type: 'chars'; readonly ranges: readonly number[] }
   | { readonly type: 'rule'; readonly name: string; readonly at: Position }
   | { readonly type: 'token'; readonly id: number; readonly negated: boolean }
@@ -24,24 +20,20 @@ export interface Rule {
   readonly body: Expression;
 }
 
-const MAX_CODE_POINT = 0x10ffff;
+/** Groups inside groups: each is a call inside a call. */
 const MAX_DEPTH = 256;
+/** Repetitions of a repetition. */
 const MAX_MARKS = 8;
-/** Grammars come from clients; one generated from a schema may be so long too. */
+/** Characters of a grammar. Grammars come from clients; those generated from schemas have the same limit. */
 const MAX_TEXT = 1_000_000;
-/** Characters of a rule's name; characters and ranges of a class, which are sorted in one go. */
-const MAX_NAME = 1000;
+/** Characters and ranges of a class, which are sorted in one go. */
 const MAX_CLASS = 10_000;
-const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', '\\': '\\', '"': '"', '[': '[', ']': ']', '-': '-' };
-const HEX_ESCAPES: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
-/** Letters, digits, _ and -. */
-const isOfName = (code: number): boolean =>
-  (code >= 0x61 && code <= 0x7a) || (code >= 0x41 && code <= 0x5a) || (code >= 0x30 && code <= 0x39) || code === 0x5f || code === 0x2d;
-
-/** @throws QuantletError ERR_GRAMMAR with line and column, what was found and what was expected */
-export function grammarError(at: Position, message: string): QuantletError {
-  return new QuantletError('ERR_GRAMMAR', `grammar, line ${at.line}, column ${at.column}: ${message}`);
+/** Tokens of the model, as token references name them. */
+interface TokenNames {
+  /** The token with this text; undefined if there is none. */
+  readonly tokenId: (text: string) => number | undefined;
+  readonly nVocab: number;
 }
 
 /**
@@ -50,224 +42,76 @@ export function grammarError(at: Position, message: string): QuantletError {
  * @param tokenId finds the token whose text is `text`
  * @throws QuantletError ERR_GRAMMAR
  */
-export function parseGbnf(source: string, tokenId: (text: string) => number | undefined, nVocab: number): Map<string, Rule> {
+export function parseGbnf(source: string, tokenId: TokenNames['tokenId'], nVocab: number): Map<string, Rule> {
   return atOnce(parseGbnfWork(source, tokenId, nVocab));
 }
 
-/** Characters between two places where the work may pause. */
-const STRIDE = 4096;
-
 /** The same as work that pauses. */
-export function* parseGbnfWork(source: string, tokenId: (text: string) => number | undefined, nVocab: number): Work<Map<string, Rule>> {
+export function* parseGbnfWork(source: string, tokenId: TokenNames['tokenId'], nVocab: number): Work<Map<string, Rule>> {
   if (source.length > MAX_TEXT)
     throw new QuantletError('ERR_GRAMMAR', `the grammar has ${source.length} characters: expected at most ${MAX_TEXT}`);
-  let pos = 0;
-  let depth = 0;
-  let pause = STRIDE;
-  const rules = new Map<string, Rule>();
+  return yield* new GbnfParser(source, { tokenId, nVocab }).rules();
+}
 
-  /** Where lines begin: every reference has a position, and counting lines for each would take a time quadratic in the grammar. */
-  const lines = [0];
-  for (let at = source.indexOf('\n'); at >= 0; at = source.indexOf('\n', at + 1)) lines.push(at + 1);
+/** Recursive descent over the text of a grammar: a method for each construct. `nested`: inside a group, where lines may end. */
+class GbnfParser {
+  readonly #at: GbnfCursor;
+  readonly #tokens: TokenNames;
+  /** Groups around the cursor. */
+  #depth = 0;
 
-  function position(at: number): Position {
-    let low = 0;
-    let high = lines.length;
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (lines[middle] <= at) low = middle;
-      else high = middle;
-    }
-    return { line: low + 1, column: at - lines[low] + 1 };
+  constructor(source: string, tokens: TokenNames) {
+    this.#at = new GbnfCursor(source);
+    this.#tokens = tokens;
   }
 
-  function fail(expected: string, at = pos): never {
-    const found = at >= source.length ? 'the end' : JSON.stringify(String.fromCodePoint(source.codePointAt(at)!));
-    throw grammarError(position(at), `found ${found}, expected ${expected}`);
-  }
-
-  function* skipSpace(newlines: boolean): Work<void> {
-    for (;;) {
-      if (pos >= pause) {
-        pause = pos + STRIDE;
-        yield;
-      }
-      const c = source[pos];
-      if (c === '#') while (pos < source.length && source[pos] !== '\n' && source[pos] !== '\r') pos++;
-      else if (c === ' ' || c === '\t' || (newlines && (c === '\n' || c === '\r'))) pos++;
-      else return;
-    }
-  }
-
-  function readName(expected: string): string {
-    const start = pos;
-    while (pos - start <= MAX_NAME && isOfName(source.charCodeAt(pos))) pos++;
-    if (pos === start) fail(expected);
-    if (pos - start > MAX_NAME) fail(`a name of at most ${MAX_NAME} characters`, start);
-    return source.slice(start, pos);
-  }
-
-  function readInteger(): number {
-    const start = pos;
-    while (source[pos] >= '0' && source[pos] <= '9') pos++;
-    if (pos === start) fail('a number');
-    return Number(source.slice(start, pos));
-  }
-
-  /** One character of "text" or of a class, as a code point. */
-  function readCharacter(closing: string): number {
-    if (pos >= source.length) fail(`a character or ${closing}`);
-    if (source[pos] !== '\\') {
-      const code = source.codePointAt(pos)!;
-      if (code >= 0xd800 && code <= 0xdfff) fail('a whole character: half of a surrogate pair has no UTF-8 form');
-      pos += code > 0xffff ? 2 : 1;
-      return code;
-    }
-    const start = pos;
-    const kind = source[pos + 1] ?? '';
-    const digits = HEX_ESCAPES[kind];
-    if (digits !== undefined) {
-      const hex = source.slice(pos + 2, pos + 2 + digits);
-      if (hex.length < digits || !/^[0-9a-fA-F]+$/.test(hex)) fail(`${digits} hexadecimal digits after \\${kind}`, start);
-      const code = parseInt(hex, 16);
-      if (code > MAX_CODE_POINT || (code >= 0xd800 && code <= 0xdfff)) fail('a Unicode code point that is no surrogate', start);
-      pos += 2 + digits;
-      return code;
-    }
-    const plain = ESCAPES[kind];
-    if (plain === undefined) fail('one of the escapes \\n \\r \\t \\\\ \\" \\[ \\] \\- \\x \\u \\U', start);
-    pos += 2;
-    return plain.charCodeAt(0);
-  }
-
-  function* readText(): Work<Expression> {
-    let text = '';
-    pos++;
-    while (source[pos] !== '"') {
-      text += String.fromCodePoint(readCharacter('"'));
-      if (pos < pause) continue;
-      pause = pos + STRIDE;
+  *rules(): Work<Map<string, Rule>> {
+    const at = this.#at;
+    const rules = new Map<string, Rule>();
+    for (yield* at.skipSpace(true); !at.atEnd; yield* at.skipSpace(true)) {
+      const rule = yield* this.#rule();
+      const earlier = rules.get(rule.name);
+      if (earlier)
+        throw grammarError(
+          rule.at,
+          `rule ${rule.name} is defined a second time, the first was on line ${earlier.at.line}: expected one definition with | between its alternatives`,
+        );
+      rules.set(rule.name, rule);
       yield;
     }
-    pos++;
-    return { type: 'text', text };
+    return rules;
   }
 
-  function* readClass(): Work<Expression> {
-    const start = pos++;
-    const negated = source[pos] === '^';
-    if (negated) pos++;
-    const pairs: [number, number][] = [];
-    while (source[pos] !== ']') {
-      const at = pos;
-      const low = readCharacter(']');
-      let high = low;
-      if (source[pos] === '-' && source[pos + 1] !== ']') {
-        pos++;
-        high = readCharacter(']');
-        if (high < low) fail('a range whose end is not below its start', at);
-      }
-      pairs.push([low, high]);
-      if (pairs.length > MAX_CLASS) fail(`at most ${MAX_CLASS} characters and ranges in a class`, start);
-      if (pos < pause) continue;
-      pause = pos + STRIDE;
-      yield;
+  *#rule(): Work<Rule> {
+    const at = this.#at;
+    const start = at.pos;
+    const name = at.name('the name of a rule');
+    yield* at.skipSpace(false);
+    at.expect('::=');
+    yield* at.skipSpace(true);
+    const body = yield* this.#choice(false);
+    if (!at.atEnd && at.next !== '\n' && at.next !== '\r') at.fail('"text", a [class], a rule, a group, | or the end of the line');
+    return { name, at: at.position(start), body };
+  }
+
+  *#choice(nested: boolean): Work<Expression> {
+    const options = [yield* this.#sequence(nested)];
+    while (this.#at.take('|')) {
+      yield* this.#at.skipSpace(true);
+      options.push(yield* this.#sequence(nested));
     }
-    if (pairs.length === 0) fail('a character in the class', start);
-    pos++;
-    return { type: 'chars', ranges: normalizeRanges(pairs, negated) };
+    return options.length === 1 ? options[0] : { type: 'choice', options };
   }
 
-  function readToken(): Expression {
-    const start = pos;
-    const negated = source[pos] === '!';
-    if (negated) pos++;
-    if (source[pos] !== '<') fail('< of a token');
-    const open = pos++;
-    if (source[pos] === '[') {
-      pos++;
-      const id = readInteger();
-      if (id >= nVocab) fail(`a token id below ${nVocab}`, start);
-      if (source.slice(pos, pos + 2) !== ']>') fail(']>');
-      pos += 2;
-      return { type: 'token', id, negated };
-    }
-    while (pos < source.length && source[pos] !== '>' && source[pos] !== '\n') pos++;
-    if (source[pos] !== '>') fail('> of a token');
-    const text = source.slice(open, ++pos);
-    const id = tokenId(text);
-    if (id === undefined) fail(`a single token of this model's vocabulary, which ${text} is not`, start);
-    return { type: 'token', id, negated };
-  }
-
-  function* readGroup(): Work<Expression> {
-    const start = pos++;
-    if (++depth > MAX_DEPTH) fail(`groups nested at most ${MAX_DEPTH} deep`, start);
-    yield* skipSpace(true);
-    const body = yield* readChoice(true);
-    if (source[pos] !== ')') fail(')');
-    pos++;
-    depth--;
-    return body;
-  }
-
-  function* readRepetition(item: Expression): Work<Expression> {
-    switch (source[pos]) {
-      case '*':
-        pos++;
-        return { type: 'repeat', item, min: 0, max: Infinity };
-      case '+':
-        pos++;
-        return { type: 'repeat', item, min: 1, max: Infinity };
-      case '?':
-        pos++;
-        return { type: 'repeat', item, min: 0, max: 1 };
-      case '{': {
-        const start = pos++;
-        yield* skipSpace(false);
-        const min = source[pos] === ',' ? 0 : readInteger();
-        yield* skipSpace(false);
-        let max = min;
-        if (source[pos] === ',') {
-          pos++;
-          yield* skipSpace(false);
-          max = source[pos] === '}' ? Infinity : readInteger();
-          yield* skipSpace(false);
-        }
-        if (source[pos] !== '}') fail('}');
-        if (max < min) fail('a repetition {m,n} with m <= n', start);
-        pos++;
-        return { type: 'repeat', item, min, max };
-      }
-      default:
-        return item;
-    }
-  }
-
-  function* readItem(): Work<Expression | undefined> {
-    const c = source[pos];
-    if (c === '"') return yield* readText();
-    if (c === '[') return yield* readClass();
-    if (c === '(') return yield* readGroup();
-    if (c === '<' || c === '!') return readToken();
-    if (c === '.') {
-      pos++;
-      return { type: 'chars', ranges: normalizeRanges([], true) };
-    }
-    if (c === undefined || !isOfName(source.charCodeAt(pos))) return undefined;
-    const at = position(pos);
-    return { type: 'rule', name: readName('a name'), at };
-  }
-
-  function* readSequence(nested: boolean): Work<Expression> {
+  *#sequence(nested: boolean): Work<Expression> {
     const items: Expression[] = [];
-    for (let item = yield* readItem(); item !== undefined; item = yield* readItem()) {
+    for (let item = yield* this.#item(); item !== undefined; item = yield* this.#item()) {
       for (let marks = 0; ; marks++) {
-        yield* skipSpace(nested);
-        const start = pos;
-        const repeated: Expression = yield* readRepetition(item);
+        yield* this.#at.skipSpace(nested);
+        const start = this.#at.pos;
+        const repeated: Expression = yield* this.#repetition(item);
         if (repeated === item) break;
-        if (marks === MAX_MARKS) fail(`at most ${MAX_MARKS} repetitions of a repetition`, start);
+        if (marks === MAX_MARKS) this.#at.fail(`at most ${MAX_MARKS} repetitions of a repetition`, start);
         item = repeated;
       }
       items.push(item);
@@ -275,60 +119,120 @@ export function* parseGbnfWork(source: string, tokenId: (text: string) => number
     return items.length === 1 ? items[0] : { type: 'sequence', items };
   }
 
-  function* readChoice(nested: boolean): Work<Expression> {
-    const options = [yield* readSequence(nested)];
-    while (source[pos] === '|') {
-      pos++;
-      yield* skipSpace(true);
-      options.push(yield* readSequence(nested));
-    }
-    return options.length === 1 ? options[0] : { type: 'choice', options };
+  /** One item of a sequence; undefined where none begins. */
+  *#item(): Work<Expression | undefined> {
+    const at = this.#at;
+    const c = at.next;
+    if (c === '"') return yield* this.#text();
+    if (c === '[') return yield* this.#class();
+    if (c === '(') return yield* this.#group();
+    if (c === '<' || c === '!') return this.#token();
+    if (at.take('.')) return { type: 'chars', ranges: normalizeRanges([], true) };
+    if (c === undefined || !isOfName(at.source.charCodeAt(at.pos))) return undefined;
+    const position = at.position();
+    return { type: 'rule', name: at.name('a name'), at: position };
   }
 
-  for (yield* skipSpace(true); pos < source.length; yield* skipSpace(true)) {
-    const start = pos;
-    const name = readName('the name of a rule');
-    yield* skipSpace(false);
-    if (!source.startsWith('::=', pos)) fail('::=');
-    pos += 3;
-    yield* skipSpace(true);
-    const body = yield* readChoice(false);
-    if (pos < source.length && source[pos] !== '\n' && source[pos] !== '\r')
-      fail('"text", a [class], a rule, a group, | or the end of the line');
-    const at = position(start);
-    const earlier = rules.get(name);
-    if (earlier)
-      throw grammarError(
-        at,
-        `rule ${name} is defined a second time, the first was on line ${earlier.at.line}: expected one definition with | between its alternatives`,
-      );
-    rules.set(name, { name, at, body });
-    yield;
-  }
-  return rules;
-}
-
-/** Ascending ranges without overlap or surrogates; the complement of them where negated. */
-export function normalizeRanges(pairs: readonly (readonly [low: number, high: number])[], negated: boolean): number[] {
-  const merged: number[] = [];
-  for (const [low, high] of [...pairs].sort((a, b) => a[0] - b[0])) {
-    if (merged.length > 0 && low <= merged[merged.length - 1] + 1) merged[merged.length - 1] = Math.max(merged[merged.length - 1], high);
-    else merged.push(low, high);
-  }
-  let ranges = merged;
-  if (negated) {
-    ranges = [];
-    let from = 0;
-    for (let i = 0; i < merged.length; i += 2) {
-      if (merged[i] > from) ranges.push(from, merged[i] - 1);
-      from = merged[i + 1] + 1;
+  *#text(): Work<Expression> {
+    const at = this.#at;
+    let text = '';
+    at.pos++;
+    while (at.next !== '"') {
+      text += String.fromCodePoint(at.character('"'));
+      if (at.pauseIsDue()) yield;
     }
-    if (from <= MAX_CODE_POINT) ranges.push(from, MAX_CODE_POINT);
+    at.pos++;
+    return { type: 'text', text };
   }
-  const whole: number[] = [];
-  for (let i = 0; i < ranges.length; i += 2) {
-    if (ranges[i] < 0xd800) whole.push(ranges[i], Math.min(ranges[i + 1], 0xd7ff));
-    if (ranges[i + 1] > 0xdfff) whole.push(Math.max(ranges[i], 0xe000), ranges[i + 1]);
+
+  *#class(): Work<Expression> {
+    const at = this.#at;
+    const start = at.pos++;
+    const negated = at.take('^');
+    const pairs: [number, number][] = [];
+    while (at.next !== ']') {
+      pairs.push(this.#range());
+      if (pairs.length > MAX_CLASS) at.fail(`at most ${MAX_CLASS} characters and ranges in a class`, start);
+      if (at.pauseIsDue()) yield;
+    }
+    if (pairs.length === 0) at.fail('a character in the class', start);
+    at.pos++;
+    return { type: 'chars', ranges: normalizeRanges(pairs, negated) };
   }
-  return whole;
+
+  /** One character of a class, or a range of them. */
+  #range(): [low: number, high: number] {
+    const at = this.#at;
+    const start = at.pos;
+    const low = at.character(']');
+    if (at.next !== '-' || at.source[at.pos + 1] === ']') return [low, low];
+    at.pos++;
+    const high = at.character(']');
+    if (high < low) at.fail('a range whose end is not below its start', start);
+    return [low, high];
+  }
+
+  #token(): Expression {
+    const at = this.#at;
+    const start = at.pos;
+    const negated = at.take('!');
+    const open = at.pos;
+    at.expect('<', '< of a token');
+    const id = at.take('[') ? this.#tokenById(start) : this.#tokenByText(start, open);
+    return { type: 'token', id, negated };
+  }
+
+  #tokenById(start: number): number {
+    const at = this.#at;
+    const id = at.integer();
+    if (id >= this.#tokens.nVocab) at.fail(`a token id below ${this.#tokens.nVocab}`, start);
+    at.expect(']>');
+    return id;
+  }
+
+  #tokenByText(start: number, open: number): number {
+    const at = this.#at;
+    while (!at.atEnd && at.next !== '>' && at.next !== '\n') at.pos++;
+    at.expect('>', '> of a token');
+    const text = at.source.slice(open, at.pos);
+    return this.#tokens.tokenId(text) ?? at.fail(`a single token of this model's vocabulary, which ${text} is not`, start);
+  }
+
+  *#group(): Work<Expression> {
+    const at = this.#at;
+    const start = at.pos++;
+    if (++this.#depth > MAX_DEPTH) at.fail(`groups nested at most ${MAX_DEPTH} deep`, start);
+    yield* at.skipSpace(true);
+    const body = yield* this.#choice(true);
+    at.expect(')');
+    this.#depth--;
+    return body;
+  }
+
+  /** The item with the repetition that follows, or the same item if none does. */
+  *#repetition(item: Expression): Work<Expression> {
+    const at = this.#at;
+    if (at.take('*')) return { type: 'repeat', item, min: 0, max: Infinity };
+    if (at.take('+')) return { type: 'repeat', item, min: 1, max: Infinity };
+    if (at.take('?')) return { type: 'repeat', item, min: 0, max: 1 };
+    return at.next === '{' ? yield* this.#counted(item) : item;
+  }
+
+  /** The repetition {m}, {m,}, {,n} or {m,n} of an item. */
+  *#counted(item: Expression): Work<Expression> {
+    const at = this.#at;
+    const start = at.pos++;
+    yield* at.skipSpace(false);
+    const min = at.next === ',' ? 0 : at.integer();
+    yield* at.skipSpace(false);
+    let max = min;
+    if (at.take(',')) {
+      yield* at.skipSpace(false);
+      max = at.next === '}' ? Infinity : at.integer();
+      yield* at.skipSpace(false);
+    }
+    at.expect('}');
+    if (max < min) at.fail('a repetition {m,n} with m <= n', start);
+    return { type: 'repeat', item, min, max };
+  }
 }

@@ -1,8 +1,6 @@
-/** JSON numbers between bounds as GBNF, for json-schema.ts. */
+/** JSON numbers within bounds as GBNF. Every function returns undefined if no number is left. */
 import { compareDecimals, unitsOf, type Decimal as Written } from './exact-number.ts';
 import { gbnfChoice, gbnfClass, gbnfRepeat } from './gbnf-text.ts';
-
-/** JSON numbers within bounds, as GBNF. Every function returns undefined where no number is left. */
 
 /** The bounds of a schema, as they are written. */
 export interface Bounds {
@@ -12,9 +10,9 @@ export interface Bounds {
   readonly exclusiveMaximum?: Written;
 }
 
-/** Digits of an integer, sign aside, where a bound does not ask for more: all are exact as a double. */
+/** Digits of an integer without its sign, unless a bound has more: all such integers are exact as a double. */
 const INTEGER_DIGITS = 15;
-/** Digits after the point. Bounds are rounded inwards to so many. */
+/** Digits after the point, to which bounds are rounded inwards. */
 const FRACTION_DIGITS = 20;
 
 const digit = (low: number, high: number): string => gbnfClass([48 + low, 48 + high]);
@@ -72,7 +70,7 @@ function fixed(units: bigint): Decimal {
   return { whole: BigInt(digits.slice(0, -FRACTION_DIGITS)), fraction: digits.slice(-FRACTION_DIGITS).replace(/0+$/, '') };
 }
 
-/** Which digits may follow a point so far: none at all, and some. */
+/** Digits that may follow a point so far: none at all, and some. */
 interface Tail {
   readonly none: boolean;
   readonly some: string | undefined;
@@ -134,8 +132,8 @@ function positives(low: Decimal, high: Decimal | undefined): string | undefined 
 }
 
 /**
- * Numbers without exponent from low to high, both included and in units of 10^-FRACTION_DIGITS; undefined is no bound. Readers that have doubles keep
- * the bounds too: a text at least as large as another is read as a double at least as large.
+ * Numbers without exponent from low to high, both included and in units of 10^-FRACTION_DIGITS; undefined is no bound. Bounds
+ * hold for readers with doubles too: a text at least as large as another is read as a double at least as large.
  */
 function numberRange(low: bigint | undefined, high: bigint | undefined): string | undefined {
   const negative =
@@ -151,15 +149,18 @@ function numberRange(low: bigint | undefined, high: bigint | undefined): string 
 
 const bigger = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
-/** The units above (1) or below (-1) a bound that is itself excluded: far enough that readers with doubles tell the two apart. */
-function beside(bound: Written, direction: 1 | -1): bigint {
+/** Units above (1) or below (-1) an excluded bound: far enough that readers with doubles tell the two apart. */
+function nextTo(bound: Written, direction: 1 | -1): bigint {
   const units = unitsOf(bound, FRACTION_DIGITS, direction > 0);
   const size = units < 0n ? -units : units;
   const least = units === 0n || size > power(FRACTION_DIGITS - 9) ? power(FRACTION_DIGITS - 15) : 1n;
   return units + BigInt(direction) * bigger((size >> 50n) + 1n, least);
 }
 
-/** The numbers, or integers, that keep a schema's bounds. */
+export const isBounded = ({ minimum, maximum, exclusiveMinimum, exclusiveMaximum }: Bounds): boolean =>
+  minimum !== undefined || maximum !== undefined || exclusiveMinimum !== undefined || exclusiveMaximum !== undefined;
+
+/** Numbers or integers within a schema's bounds. */
 export function boundedNumber(
   type: 'integer' | 'number',
   { minimum, maximum, exclusiveMinimum, exclusiveMaximum }: Bounds,
@@ -171,12 +172,12 @@ export function boundedNumber(
   const low = strictLow
     ? integer
       ? unitsOf(exclusiveMinimum, 0, false) + 1n
-      : beside(exclusiveMinimum, 1)
+      : nextTo(exclusiveMinimum, 1)
     : minimum && unitsOf(minimum, places, true);
   const high = strictHigh
     ? integer
       ? unitsOf(exclusiveMaximum, 0, true) - 1n
-      : beside(exclusiveMaximum, -1)
+      : nextTo(exclusiveMaximum, -1)
     : maximum && unitsOf(maximum, places, false);
   if (low !== undefined && high !== undefined && low > high) return undefined;
   return integer ? integerRange(low, high) : numberRange(low, high);

@@ -2,11 +2,11 @@
 import { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
 import { gbnfChoice, gbnfClass, gbnfRepeat, gbnfText } from './gbnf-text.ts';
-import { normalizeRanges } from './parse.ts';
+import { normalizeRanges } from './ranges.ts';
 
-/** Groups inside groups: each is a call inside a call, here and where the grammar is read. */
+/** Groups inside groups: each is a call inside a call, here and where the grammar is parsed. */
 const MAX_DEPTH = 100;
-/** Patterns come from clients, and what is checked of one takes time with its length. */
+/** Characters of a pattern. Patterns come from clients, and checks take time with the length. */
 const MAX_LENGTH = 4000;
 
 type Pairs = [low: number, high: number][];
@@ -39,7 +39,7 @@ const SETS: Readonly<Record<string, Pairs>> = { d: DIGIT, w: WORD, s: SPACE };
 const CONTROLS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, 0: 0 };
 const SHORT_ESCAPES: Readonly<Record<number, string>> = { 8: '\\b', 9: '\\t', 10: '\\n', 12: '\\f', 13: '\\r', 34: '\\"', 92: '\\\\' };
 
-/** One character of a set as it stands inside a JSON string: itself, or escaped where JSON wants it so. */
+/** One character of a set as it is written in a JSON string: itself, or escaped if JSON requires that. */
 function jsonCharacter(ranges: readonly number[]): string | undefined {
   const raw: Pairs = [];
   const escaped: string[] = [];
@@ -76,7 +76,7 @@ function intersect(a: readonly number[], b: readonly number[]): number[] {
 /**
  * The content of a JSON string that matches a regular expression, as GBNF: alternatives, groups, classes, ., \d \w \s and
  * their complements, quantifiers, ^ and $ at the ends of an alternative of the whole pattern (elsewhere text may precede
- * and follow, as JSON Schema has it). No look-around, back-references, \b or \p.
+ * and follow, as in JSON Schema). No look-around, back-references, \b or \p.
  * @param anyCharacter the rule for one character of a JSON string
  * @throws QuantletError ERR_GRAMMAR
  */
@@ -86,24 +86,9 @@ export function* patternToGbnf(pattern: string, anyCharacter: string, pointer: s
       'ERR_GRAMMAR',
       `schema ${pointer}: a pattern of ${pattern.length} characters was found, expected at most ${MAX_LENGTH}`,
     );
-  const chars = Array.from(pattern);
-  let pos = 0;
-  let depth = 0;
-
-  function fail(what: string): never {
-    throw new QuantletError(
-      'ERR_GRAMMAR',
-      `schema ${pointer}: pattern ${shown(pattern)} has ${what} at character ${pos + 1}: expected literals, classes, groups, |, quantifiers, and ^ or $ at the ends`,
-    );
-  }
-
-  // The engine would look up all the characters of each; they are refused below anyway.
-  const before = /^(?:[^\\]|\\[^pP])*/.exec(pattern)![0];
-  const escape = pattern.slice(before.length, before.length + 2);
-  if (escape.length === 2) {
-    pos = Array.from(before).length;
-    fail(escape);
-  }
+  const translator = new PatternTranslator(pattern, anyCharacter, pointer);
+  // RegExp would look up all characters of each property.
+  translator.refuseProperties();
   try {
     new RegExp(pattern, 'u');
   } catch (cause) {
@@ -113,146 +98,193 @@ export function* patternToGbnf(pattern: string, anyCharacter: string, pointer: s
       { cause },
     );
   }
+  return yield* translator.pattern();
+}
 
-  function hexCode(digits: number): number {
-    const text = chars.slice(pos, pos + digits).join('');
-    pos += digits;
-    return parseInt(text, 16);
+/** Recursive descent over a pattern that RegExp has accepted: a method for each construct. */
+class PatternTranslator {
+  readonly #pattern: string;
+  readonly #chars: readonly string[];
+  readonly #anyCharacter: string;
+  readonly #pointer: string;
+  #pos = 0;
+  /** Groups around the position. */
+  #depth = 0;
+
+  constructor(pattern: string, anyCharacter: string, pointer: string) {
+    this.#pattern = pattern;
+    this.#chars = Array.from(pattern);
+    this.#anyCharacter = anyCharacter;
+    this.#pointer = pointer;
   }
 
-  /** After a backslash: a set, or one character. */
-  function readEscape(): Pairs {
-    const c = chars[pos++];
+  get #next(): string | undefined {
+    return this.#chars[this.#pos];
+  }
+
+  #take(c: string): boolean {
+    if (this.#next !== c) return false;
+    this.#pos++;
+    return true;
+  }
+
+  /** Characters up to the next `closing`, which is skipped too. */
+  #upTo(closing: string): string {
+    const start = this.#pos;
+    const end = this.#chars.indexOf(closing, start);
+    this.#pos = end + 1;
+    return this.#chars.slice(start, end).join('');
+  }
+
+  #fail(what: string): never {
+    throw new QuantletError(
+      'ERR_GRAMMAR',
+      `schema ${this.#pointer}: pattern ${shown(this.#pattern)} has ${what} at character ${this.#pos + 1}: expected literals, classes, groups, |, quantifiers, and ^ or $ at the ends`,
+    );
+  }
+
+  /** @throws QuantletError ERR_GRAMMAR for \p and \P */
+  refuseProperties(): void {
+    const before = /^(?:[^\\]|\\[^pP])*/.exec(this.#pattern)![0];
+    const escape = this.#pattern.slice(before.length, before.length + 2);
+    if (escape.length < 2) return;
+    this.#pos = Array.from(before).length;
+    this.#fail(escape);
+  }
+
+  /** The whole pattern. Text may precede and follow an alternative without ^ or $. */
+  *pattern(): Work<string> {
+    const options: string[] = [];
+    do {
+      const items = this.#take('^') ? [] : [`${this.#anyCharacter}*`];
+      let open = true;
+      while (this.#inAlternative()) {
+        const last = this.#chars[this.#pos + 1] === undefined || this.#chars[this.#pos + 1] === '|';
+        if (last && this.#take('$')) open = false;
+        else items.push(yield* this.#quantified());
+      }
+      if (open) items.push(`${this.#anyCharacter}*`);
+      options.push(items.join(' ') || '""');
+    } while (this.#take('|'));
+    return options.length === 1 ? options[0] : `(${options.join(' | ')})`;
+  }
+
+  #inAlternative(): boolean {
+    const c = this.#next;
+    return c !== undefined && c !== '|' && c !== ')';
+  }
+
+  /** The alternatives of a group. */
+  *#alternatives(): Work<string> {
+    const options: string[] = [];
+    do {
+      const items: string[] = [];
+      while (this.#inAlternative()) items.push(yield* this.#quantified());
+      options.push(items.join(' ') || '""');
+    } while (this.#take('|'));
+    return options.join(' | ');
+  }
+
+  *#quantified(): Work<string> {
+    yield;
+    const atom = yield* this.#atom();
+    const counts = this.#quantifier();
+    if (!counts) return atom;
+    this.#take('?'); // A lazy quantifier matches the same texts.
+    return gbnfRepeat(atom, ...counts);
+  }
+
+  #quantifier(): [min: number, max: number] | undefined {
+    if (this.#take('*')) return [0, Infinity];
+    if (this.#take('+')) return [1, Infinity];
+    if (this.#take('?')) return [0, 1];
+    if (!this.#take('{')) return undefined;
+    const [low, high] = this.#upTo('}').split(',');
+    return [Number(low), high === undefined ? Number(low) : high === '' ? Infinity : Number(high)];
+  }
+
+  *#atom(): Work<string> {
+    const c = this.#chars[this.#pos++];
+    if (c === '(') return yield* this.#group();
+    if (c === '.') return this.#set(complement(LINE_ENDS));
+    if (c === '[') return this.#set(this.#class());
+    if (c === '\\') return this.#set(this.#escape());
+    if (c === '^' || c === '$') {
+      this.#pos--;
+      this.#fail(`${c} inside`);
+    }
+    return this.#set(single(c.codePointAt(0)!));
+  }
+
+  *#group(): Work<string> {
+    if (this.#next === '?') {
+      const kind = this.#chars[this.#pos + 1];
+      const further = this.#chars[this.#pos + 2];
+      if (kind === ':') this.#pos += 2;
+      else if (kind === '<' && further !== '=' && further !== '!')
+        this.#upTo('>'); // A name, which RegExp has checked.
+      else this.#fail('a (?...) group');
+    }
+    if (++this.#depth > MAX_DEPTH) this.#fail(`more than ${MAX_DEPTH} groups inside each other`);
+    const body = yield* this.#alternatives();
+    this.#depth--;
+    this.#pos++;
+    return `(${body})`;
+  }
+
+  #set(pairs: Pairs): string {
+    return jsonCharacter(normalizeRanges(pairs, false)) ?? this.#fail('a class without characters');
+  }
+
+  #class(): Pairs {
+    const negated = this.#take('^');
+    const pairs: Pairs = [];
+    while (this.#next !== ']') {
+      const low = this.#classAtom();
+      const isCharacter = low.length === 1 && low[0][0] === low[0][1];
+      if (isCharacter && this.#chars[this.#pos + 1] !== ']' && this.#take('-')) pairs.push([low[0][0], this.#classAtom()[0][0]]);
+      else pairs.push(...low);
+    }
+    this.#pos++;
+    return negated ? complement(pairs) : pairs;
+  }
+
+  #classAtom(): Pairs {
+    const c = this.#chars[this.#pos++];
+    if (c !== '\\') return single(c.codePointAt(0)!);
+    return this.#take('b') ? single(8) : this.#escape();
+  }
+
+  /** The set or the character that an escape names, after its backslash. */
+  #escape(): Pairs {
+    const c = this.#chars[this.#pos++];
     const set = SETS[c.toLowerCase()];
     if (set) return c === c.toLowerCase() ? set : complement(set);
-    if (c in CONTROLS && !/[0-9]/.test(chars[pos] ?? '')) return single(CONTROLS[c]);
-    if (c === 'x') return single(hexCode(2));
-    if (c === 'u') {
-      if (chars[pos] !== '{') {
-        const high = hexCode(4);
-        if (high >= 0xd800 && high <= 0xdbff && chars[pos] === '\\' && chars[pos + 1] === 'u') {
-          pos += 2;
-          return single(0x10000 + (high - 0xd800) * 0x400 + hexCode(4) - 0xdc00);
-        }
-        return single(high);
-      }
-      const end = chars.indexOf('}', pos);
-      const code = parseInt(chars.slice(pos + 1, end).join(''), 16);
-      pos = end + 1;
-      return single(code);
-    }
+    if (c in CONTROLS && !/[0-9]/.test(this.#next ?? '')) return single(CONTROLS[c]);
+    if (c === 'x') return single(this.#hexadecimal(2));
+    if (c === 'u') return single(this.#unicode());
     if (/[A-Za-z0-9]/.test(c)) {
-      pos -= 2;
-      fail(`\\${c}`);
+      this.#pos -= 2;
+      this.#fail(`\\${c}`);
     }
     return single(c.codePointAt(0)!);
   }
 
-  function readClass(): Pairs {
-    const negated = chars[pos] === '^';
-    if (negated) pos++;
-    const pairs: Pairs = [];
-    while (chars[pos] !== ']') {
-      const low = readClassAtom();
-      if (chars[pos] === '-' && chars[pos + 1] !== ']' && low.length === 1 && low[0][0] === low[0][1]) {
-        pos++;
-        const high = readClassAtom();
-        pairs.push([low[0][0], high[0][0]]);
-      } else {
-        pairs.push(...low);
-      }
-    }
-    pos++;
-    return negated ? complement(pairs) : pairs;
+  #hexadecimal(digits: number): number {
+    const text = this.#chars.slice(this.#pos, this.#pos + digits).join('');
+    this.#pos += digits;
+    return parseInt(text, 16);
   }
 
-  function readClassAtom(): Pairs {
-    const c = chars[pos++];
-    if (c !== '\\') return single(c.codePointAt(0)!);
-    if (chars[pos] === 'b') {
-      pos++;
-      return single(8);
-    }
-    return readEscape();
+  /** The code point of \uXXXX, of a surrogate pair of these, or of \u{X...}. */
+  #unicode(): number {
+    if (this.#take('{')) return parseInt(this.#upTo('}'), 16);
+    const high = this.#hexadecimal(4);
+    const isPair = high >= 0xd800 && high <= 0xdbff && this.#next === '\\' && this.#chars[this.#pos + 1] === 'u';
+    if (!isPair) return high;
+    this.#pos += 2;
+    return 0x10000 + (high - 0xd800) * 0x400 + this.#hexadecimal(4) - 0xdc00;
   }
-
-  function ofSet(pairs: Pairs): string {
-    const item = jsonCharacter(normalizeRanges(pairs, false));
-    if (item === undefined) fail('a class without characters');
-    return item;
-  }
-
-  function* readAtom(): Work<string> {
-    const c = chars[pos++];
-    if (c === '(') {
-      if (chars[pos] === '?') {
-        if (chars[pos + 1] === ':') pos += 2;
-        else if (chars[pos + 1] === '<' && chars[pos + 2] !== '=' && chars[pos + 2] !== '!')
-          pos = chars.indexOf('>', pos) + 1; // a name: RegExp has checked it
-        else fail('a (?...) group');
-      }
-      if (++depth > MAX_DEPTH) fail(`more than ${MAX_DEPTH} groups inside each other`);
-      const body = yield* readAlternatives(false);
-      depth--;
-      pos++;
-      return `(${body})`;
-    }
-    if (c === '.') return ofSet(complement(LINE_ENDS));
-    if (c === '[') return ofSet(readClass());
-    if (c === '^' || c === '$') {
-      pos--;
-      fail(`${c} inside`);
-    }
-    if (c === '\\') return ofSet(readEscape());
-    return ofSet(single(c.codePointAt(0)!));
-  }
-
-  function* readQuantified(): Work<string> {
-    yield;
-    const atom = yield* readAtom();
-    let min = 1;
-    let max = 1;
-    const c = chars[pos];
-    if (c === '*') [min, max] = [0, Infinity];
-    else if (c === '+') max = Infinity;
-    else if (c === '?') min = 0;
-    else if (c === '{') {
-      const end = chars.indexOf('}', pos);
-      const [low, high] = chars
-        .slice(pos + 1, end)
-        .join('')
-        .split(',');
-      min = Number(low);
-      max = high === undefined ? min : high === '' ? Infinity : Number(high);
-      pos = end;
-    } else return atom;
-    pos++;
-    if (chars[pos] === '?') pos++; // lazy: which text matches does not change
-    return gbnfRepeat(atom, min, max);
-  }
-
-  function* readAlternatives(outermost: boolean): Work<string> {
-    const options: string[] = [];
-    for (;;) {
-      const items: string[] = [];
-      if (outermost && chars[pos] === '^') pos++;
-      else if (outermost) items.push(`${anyCharacter}*`);
-      let open = outermost;
-      while (pos < chars.length && chars[pos] !== '|' && chars[pos] !== ')') {
-        if (outermost && chars[pos] === '$' && (pos + 1 === chars.length || chars[pos + 1] === '|')) {
-          pos++;
-          open = false;
-        } else items.push(yield* readQuantified());
-      }
-      if (open) items.push(`${anyCharacter}*`);
-      options.push(items.join(' ') || '""');
-      if (chars[pos] !== '|') break;
-      pos++;
-    }
-    return options.length === 1 ? options[0] : outermost ? `(${options.join(' | ')})` : options.join(' | ');
-  }
-
-  return yield* readAlternatives(true);
 }
 
 /** Characters of a pattern that a message shows. */

@@ -1,10 +1,11 @@
-/** JSON schemas as people hand them over: plain, in OpenAI's wrapping, or as a validator that can say its own. */
+/** JSON schemas as callers give them: plain, in OpenAI's wrapping, or as a validator that converts itself. */
 import { QuantletError, tell } from '../errors.ts';
 import { hintOf } from '../nearest.ts';
 
 /**
- * What a text must be: any text, any JSON object, or JSON that fits a schema (llama-server's json_object with a schema, too). A schema is a JSON schema, or a validator that gives one
- * (zod 4.2, ArkType and whatever else implements Standard JSON Schema). OpenAI's form, with the schema in `json_schema`, means the same.
+ * The form of a text: any text, any JSON object, or JSON that fits a schema (also llama-server's json_object with a schema). A
+ * schema is a JSON schema, or a validator that converts itself to one (zod 4.2, ArkType and others that implement Standard JSON
+ * Schema). OpenAI's form, with the schema in `json_schema`, means the same.
  */
 export type ResponseFormat =
   | { readonly type: 'text' }
@@ -39,19 +40,19 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 /**
  * The JSON schema of a schema or a validator.
  * @param where names it in messages: "responseFormat.schema"
- * @throws ERR_GRAMMAR for what is no schema, and for a validator that cannot say one
+ * @throws ERR_GRAMMAR for a value that is not a schema, and for a validator that has none
  */
 export function schemaOf(where: string, given: unknown): object {
   if (!isObject(given)) throw noGrammar(`${where} is ${tell(given)}; expected a JSON schema`);
   const standard = given['~standard'] as StandardSchema | undefined;
   if (isObject(standard)) return ownSchema(where, standard);
   if (typeof given === 'function') throw noGrammar(`${where} is a function; expected a JSON schema`);
-  // zod 3 and others from before that standard: their insides would be read as keywords.
+  // Validators from before that standard (zod 3): their fields would be read as keywords.
   if (typeof given.safeParse === 'function') throw noSchema(where, '_def' in given ? 'zod' : 'unknown');
   return given;
 }
 
-/** The schema of what a validator takes: it is to read the answer. */
+/** The schema of a validator's input: the validator reads the answer. */
 function ownSchema(where: string, { vendor, jsonSchema }: StandardSchema): object {
   if (typeof jsonSchema?.input !== 'function') throw noSchema(where, String(vendor));
   const cause = { cause: undefined as unknown };
@@ -89,7 +90,7 @@ function checkFields(where: string, given: object, known: readonly string[]): vo
   if (unknown !== undefined) throw bad(`${where} has "${unknown}"; ${hintOf(unknown, known)} ${known.join(', ')}`);
 }
 
-/** A response format in one form, its schema a JSON schema. @throws ERR_INVALID_ARGUMENT for what is none, ERR_GRAMMAR for what is no schema */
+/** A response format in one form, its schema a JSON schema. @throws ERR_INVALID_ARGUMENT for an invalid format, ERR_GRAMMAR for an invalid schema */
 export function plainFormat(format: ResponseFormat): PlainFormat {
   const types = ['text', 'json_object', 'json_schema'];
   const expected = `{ type: 'text' }, { type: 'json_object' } or { type: 'json_schema', schema }`;

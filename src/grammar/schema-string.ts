@@ -1,17 +1,17 @@
-/** JSON strings as GBNF: the shared rules, formats, keys other than some. */
+/** JSON strings as GBNF: the shared rules, formats, and keys that are not among some names. */
 import { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
 import { gbnfClass, gbnfText } from './gbnf-text.ts';
-import { normalizeRanges } from './parse.ts';
+import { normalizeRanges } from './ranges.ts';
 
-/** Rules that schemas share, by name; `root` is not among them. Whitespace is bounded, so that a model cannot stay in it. */
+/** Rules that schemas share, by name; `root` is not among them. Whitespace is bounded, so that a model cannot write it forever. */
 export const SHARED_RULES: Readonly<Record<string, string>> = {
   ws: '| " " | "\\n" [ \\t]{0,20}',
   value: 'object | array | string | number | boolean | null',
   object: '"{" ws (string ws ":" ws value (ws "," ws string ws ":" ws value)*)? ws "}"',
   array: '"[" ws (value (ws "," ws value)*)? ws "]"',
   string: '"\\"" char* "\\""',
-  // an escape \uXXXX is never half of a surrogate pair: each stands for one character
+  // An escape \uXXXX is never half of a surrogate pair: each is one character.
   char: '[^"\\\\\\x00-\\x1F\\x7F] | "\\\\" (["\\\\/bfnrt] | "u" ([0-9A-CEFa-cef] hex hex hex | [Dd] [0-7] hex hex))',
   hex: '[0-9A-Fa-f]',
   number: 'integer ("." [0-9]{1,16})? ([eE] [+\\-]? [0-9]{1,2})?',
@@ -27,7 +27,7 @@ const CLOCK = '("0" | "1") [0-9] | "2" [0-3]';
 const TIME = `(${CLOCK}) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{1,9})? ("Z" | [+\\-] (${CLOCK}) ":" [0-5] [0-9])`;
 const OCTET = '("25" [0-5] | "2" [0-4] [0-9] | "1" [0-9] [0-9] | [1-9] [0-9] | [0-9])';
 
-/** What stands between the quotes of a string of this format; a subset of it where the whole is no regular language (29 February). */
+/** Contents of strings of each format; a part of them if all are not a regular language (29 February). */
 export const STRING_FORMATS: Readonly<Record<string, string>> = {
   date: YEAR_MONTH_DAY,
   time: TIME,
@@ -41,12 +41,12 @@ export const STRING_FORMATS: Readonly<Record<string, string>> = {
 /** Quotes around a content. */
 export const quoted = (content: string): string => `"\\"" ${content} "\\""`;
 
-/** Places at which names go on differently, or on: each becomes a rule. */
+/** Characters of the names as a tree: each becomes a rule. */
 const MAX_BRANCHES = 20_000;
 
 /**
- * Rules for a key (with its quotes) that is none of `names`: the names as a tree of characters, left at any place where
- * a name goes on differently. In such keys every character has one spelling, so that none can be a name in disguise.
+ * Rules for a key (with its quotes) that is not among `names`: the names are a tree of characters, and a key leaves it where
+ * no name continues in the same way. Every character of such keys has one spelling, so that no key is a name spelled differently.
  * @param rule declares a rule and returns its name
  */
 export function* keyExcept(names: readonly string[], rule: (hint: string, body: string) => string): Work<string> {
@@ -61,7 +61,7 @@ export function* keyExcept(names: readonly string[], rule: (hint: string, body: 
       JSON.stringify(name)
         .slice(1, -1)
         .match(/\\u....|\\.|[^\\]/gsu) ?? [];
-    // key-char cannot spell these, so no other key can be one of them
+    // key-char cannot spell these, so no other key is equal to such a name.
     if (units.some((unit) => unit.startsWith('\\u') || unit === '\x7f')) continue;
     let at = root;
     for (const unit of units) {

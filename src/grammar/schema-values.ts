@@ -1,40 +1,40 @@
-/** Whether a given value (const, enum) satisfies a JSON schema. */
+/** Test of given values (const, enum) against a JSON schema. */
 import { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
-import { createAutomaton } from './automaton.ts';
-import type { Automaton, State } from './automaton.ts';
+import { Automaton, type State } from './automaton.ts';
 import { compileGrammarWork } from './compile.ts';
 import { compareDecimals, decimalOf, isNumber, isWhole, type Decimal } from './exact-number.ts';
 import { parseGbnfWork } from './parse.ts';
+import type { Plain } from './schema-keywords.ts';
 import type { Bounds } from './schema-number.ts';
-import { jsonKey } from './schema-plain.ts';
-import type { Expander, JsonType, Located, Plain } from './schema-plain.ts';
+import type { Expander } from './schema-plain.ts';
 import { patternToGbnf } from './schema-pattern.ts';
 import { SHARED_RULES, STRING_FORMATS } from './schema-string.ts';
+import { jsonKey, type JsonType, type Located } from './schema.ts';
 
-/** Patterns of one schema that are kept as automata. */
+/** Patterns of one schema kept as automata. */
 const MAX_AUTOMATA = 32;
-/** Places of automata, or values, between two places where the work may pause. */
+/** Places of automata, and values, between two pauses. */
 const STRIDE = 4096;
 const VALUES = 64;
-/** Places that one text may go through: a pattern with thousands of readings at every character takes seconds. */
+/** Places that one text may go through. A pattern with thousands of readings at every character takes seconds. */
 const MAX_PLACES = 1_000_000;
 
-/** The test of one schema's values: whether one satisfies what stands beside it. It may pause wherever it yields. */
+/** The test of one schema's values: tells if a value satisfies the keywords next to it. */
 export function createValueTest(expand: Expander): (plain: Plain, value: unknown) => Work<boolean> {
   const automata = new Map<string, Automaton>();
-  /** The values of an enum as keys: each of a list's elements may be looked for among them. */
+  /** The values of an enum as keys: every element of a list may be looked up among them. */
   const keysOf = new Map<readonly unknown[], ReadonlySet<string>>();
 
   /**
-   * Whether a text, as JSON writes it, is one that this GBNF for the content of a JSON string writes. A schema's pattern is asked in this way and not
-   * by RegExp, which takes a time exponential in the text for some patterns ((a+)+$): the automaton looks at each byte once.
+   * Tells if a text, as JSON writes it, follows the GBNF of a JSON string's content. Patterns are tested in this way because
+   * RegExp takes exponential time for some ((a+)+$); the automaton reads each byte once.
    */
   function* writes(content: string, text: string): Work<boolean> {
     let automaton = automata.get(content);
     if (!automaton) {
       const gbnf = `root ::= ${content}\nchar ::= ${SHARED_RULES.char}\nhex ::= ${SHARED_RULES.hex}\n`;
-      automaton = createAutomaton(yield* compileGrammarWork(yield* parseGbnfWork(gbnf, () => undefined, 0), 'root'));
+      automaton = new Automaton(yield* compileGrammarWork(yield* parseGbnfWork(gbnf, () => undefined, 0), 'root'));
       if (automata.size >= MAX_AUTOMATA) automata.clear();
       automata.set(content, automaton);
     }
@@ -92,7 +92,7 @@ export function createValueTest(expand: Expander): (plain: Plain, value: unknown
       }
       if (pattern !== undefined && !(yield* writes(yield* patternToGbnf(pattern, 'char', `#${plain.pointer}/pattern`), value)))
         return false;
-      // Formats without a rule are refused elsewhere.
+      // Formats without a rule are refused when the grammar is written.
       return format === undefined || STRING_FORMATS[format] === undefined || (yield* writes(STRING_FORMATS[format], value));
     }
     if (isNumber(value)) return keepsBounds(decimalOf(value), plain);

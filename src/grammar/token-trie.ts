@@ -1,14 +1,14 @@
-/** The vocabulary as a trie over bytes, walked beside a grammar to find all tokens that fit. */
+/** The vocabulary as a trie over bytes, walked together with a grammar to find all tokens that fit. */
 import type { Automaton, State } from './automaton.ts';
 
-/** What a grammar needs to know of a tokenizer. */
+/** The vocabulary of a tokenizer, as a grammar needs it. */
 export interface GrammarVocabulary {
   readonly nVocab: number;
-  /** the bytes a token adds to the text; empty for one that adds none, which byte rules then never allow */
+  /** Bytes that a token adds to the text. Byte rules never allow a token that adds none. */
   pieceBytes(id: number): Uint8Array;
-  /** whether the token ends the generation */
+  /** Tells if the token ends the generation. */
   isEog(id: number): boolean;
-  /** the token with exactly this text, for references <text> */
+  /** The token with exactly this text, for references <text>. */
   tokenId?(text: string): number | undefined;
 }
 
@@ -27,10 +27,10 @@ export interface TokenTrie {
 
 const tries = new WeakMap<GrammarVocabulary, TokenTrie>();
 
-/** Tokens or nodes between two places where long work may pause: some tenths of a millisecond. */
+/** Tokens or nodes between two pauses: some tenths of a millisecond. */
 const STRIDE = 2048;
 
-/** One trie for each vocabulary object, made at the first call; it may pause wherever it yields. */
+/** The trie of a vocabulary object, built at the first call. */
 export function* tokenTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
   let trie = tries.get(vocabulary);
   if (!trie) tries.set(vocabulary, (trie = yield* buildTrie(vocabulary)));
@@ -60,7 +60,7 @@ function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
   const parents = new Int32Array(total);
   yield;
   let nodes = 1; // node 0 is the root, which is nobody's child
-  // from the last to the first, since members are put in at the head of their list
+  // From the last to the first, since members are added at the head of their list.
   for (let id = nVocab - 1; id >= 0; id--) {
     if (id % STRIDE === 0) yield;
     const piece = pieces[id];
@@ -110,7 +110,7 @@ function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
     trie.maxDepth = Math.max(trie.maxDepth, depth + 1);
     open.push(at++);
     let next = child[node];
-    // up to a node with a sibling; the subtrees of all nodes left behind end here
+    // Up to a node with a sibling: the subtrees of all nodes on the way end here.
     while (next === 0 && node !== 0) {
       trie.ends[open.pop()!] = at;
       next = sibling[node];
@@ -124,14 +124,10 @@ function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
 
 const NO_BYTES = new Uint8Array();
 
-/** Sets the bit of every token whose bytes lead somewhere from `state`: the trie and the automaton walked together. May pause wherever it yields. */
-export function* markTokens(
-  trie: TokenTrie,
-  state: State,
-  { kindOf, step }: Pick<Automaton, 'kindOf' | 'step'>,
-  mask: Uint32Array,
-): Generator<void, void> {
+/** Sets the bit of every token whose bytes fit from `state` on: walks the trie and the automaton together. */
+export function* markTokens(trie: TokenTrie, state: State, automaton: Automaton, mask: Uint32Array): Generator<void, void> {
   const { bytes, depths, ends, tokens, ids } = trie;
+  const { kindOf } = automaton;
   const states: State[] = new Array<State>(trie.maxDepth + 1).fill(state);
   for (let i = 0, n = 0; i < bytes.length;) {
     if (++n >= STRIDE) {
@@ -142,7 +138,7 @@ export function* markTokens(
     const from = states[depth];
     const byte = bytes[i];
     const known = from.next[kindOf[byte]];
-    const to = known === undefined ? step(from, byte) : known;
+    const to = known === undefined ? automaton.step(from, byte) : known;
     // A new state takes as long as it has places.
     if (known === undefined) n += from.places.length + (to?.places.length ?? 0);
     if (to === null) {

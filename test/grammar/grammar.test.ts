@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { createAutomaton } from '../../src/grammar/automaton.ts';
+import { Automaton } from '../../src/grammar/automaton.ts';
 import { compileGrammar } from '../../src/grammar/compile.ts';
 import { createGrammar } from '../../src/grammar/grammar.ts';
 import type { Grammar } from '../../src/grammar/grammar.ts';
-import { normalizeRanges, parseGbnf } from '../../src/grammar/parse.ts';
+import { parseGbnf } from '../../src/grammar/parse.ts';
+import { normalizeRanges } from '../../src/grammar/ranges.ts';
 import { utf8Ranges } from '../../src/grammar/utf8-ranges.ts';
 import type { ByteRanges } from '../../src/grammar/utf8-ranges.ts';
 import { createRandom } from '../../src/sample/random.ts';
@@ -272,8 +273,9 @@ test('bytes that no class tells apart find one state together', () => {
     parseGbnf(`root ::= ${'.? '.repeat(1000)}`, () => undefined, 0),
     'root',
   );
-  const { start, step, kindOf } = createAutomaton(program);
-  const reached = new Set(Array.from({ length: 256 }, (_, byte) => step(start, byte)));
+  const automaton = new Automaton(program);
+  const { start, kindOf } = automaton;
+  const reached = new Set(Array.from({ length: 256 }, (_, byte) => automaton.step(start, byte)));
   // Characters of one to four bytes, what cannot begin one, and the first bytes behind which fewer may come.
   expect(start.next.length).toBeLessThanOrEqual(16);
   expect(reached.size).toBeLessThanOrEqual(start.next.length);

@@ -1,0 +1,47 @@
+/** A compiled grammar: nodes of an automaton over bytes, with calls. */
+import type { Work } from '../slices.ts';
+import type { Position } from './gbnf-cursor.ts';
+
+/**
+ * One place in a grammar, seen as an automaton over BYTES with calls: text and classes are spelled in UTF-8, so that a
+ * token that ends inside a character is nothing special. Numbers name other nodes.
+ */
+export type Node =
+  /** reads one byte: flat [low, high, next, low, high, next ...] */
+  | { readonly type: 'bytes'; readonly edges: readonly number[] }
+  /** reads one whole token */
+  | { readonly type: 'token'; readonly id: number; readonly negated: boolean; readonly next: number }
+  /** continues at every target */
+  | { readonly type: 'split'; readonly targets: readonly number[] }
+  /** runs the rule that starts at node `start`, then continues at `next` */
+  | { readonly type: 'call'; readonly start: number; readonly next: number }
+  /** the end of a rule */
+  | { readonly type: 'return' };
+
+export interface Program {
+  readonly nodes: readonly Node[];
+  readonly start: number;
+}
+
+/** Node 0 ends every rule. */
+export const RETURN = 0;
+
+/** A rule on its way to nodes. */
+export interface CompiledRule {
+  readonly name: string;
+  readonly at: Position;
+  readonly build: () => Work<number>;
+  /** Its first node, -1 before it is built. */
+  start: number;
+}
+
+/** A call whose rule may not be compiled yet; `start` is filled in at the end. */
+export interface Call {
+  readonly type: 'call';
+  start: number;
+  readonly next: number;
+  readonly rule: CompiledRule;
+}
+
+/** A node while the grammar is compiled: calls know their rules. */
+export type Place = Exclude<Node, { readonly type: 'call' }> | Call;

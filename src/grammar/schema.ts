@@ -1,0 +1,51 @@
+/** JSON schemas as documents: places in them, references, equal values. */
+import { shortJson } from '../chat/json.ts';
+import { WrittenNumber } from './exact-number.ts';
+import { schemaError } from './schema-error.ts';
+
+/** A JSON Schema: true (anything), false (nothing), or keywords. */
+export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
+
+export type JsonType = 'null' | 'boolean' | 'object' | 'array' | 'number' | 'integer' | 'string';
+
+/** A schema and its place in the document, as a JSON pointer. */
+export interface Located {
+  readonly schema: JsonSchema;
+  readonly pointer: string;
+}
+
+export const escapePointer = (part: string): string => part.replaceAll('~', '~0').replaceAll('/', '~1');
+
+/** The schema that a `$ref` leads to. @throws QuantletError ERR_GRAMMAR if it leads nowhere, or out of the document */
+export function resolveReference(document: JsonSchema, reference: unknown, pointer: string): Located {
+  if (typeof reference !== 'string' || !/^#(\/|$)/.test(reference))
+    throw schemaError(`${pointer}/$ref`, `found ${shortJson(reference)}, expected a reference within this document, as #/$defs/name`);
+  const target = decoded(reference.slice(1), pointer);
+  let value: unknown = document;
+  for (const part of target.split('/').slice(1)) {
+    const key = part.replaceAll('~1', '/').replaceAll('~0', '~');
+    value = typeof value === 'object' && value !== null && Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined;
+  }
+  if (value === undefined) throw schemaError(`${pointer}/$ref`, `${reference} does not exist in this document`);
+  return { schema: value as JsonSchema, pointer: target };
+}
+
+function decoded(reference: string, pointer: string): string {
+  try {
+    return decodeURIComponent(reference);
+  } catch {
+    throw schemaError(
+      `${pointer}/$ref`,
+      `found ${shortJson(reference)}, in which a % does not begin the code of a character, expected a reference as #/$defs/name`,
+    );
+  }
+}
+
+/** A text that is the same for equal JSON values only. The order of properties does not matter. */
+export function jsonKey(value: unknown): string {
+  if (value instanceof WrittenNumber) return value.key;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(jsonKey).join()}]`;
+  const names = Object.keys(value).sort();
+  return `{${names.map((name) => `${JSON.stringify(name)}:${jsonKey((value as Record<string, unknown>)[name])}`).join()}}`;
+}
