@@ -48,36 +48,38 @@ const WRITERS: readonly (readonly [name: string, write: (output: string) => Prom
   ['run', (output) => invoke(run, ['-m', llamaModel, '-p', 'the cat', '-n', 2, '--no-warmup', '-t', 1, '--prompt-cache', output])],
 ];
 
-const posix = describe.skipIf(process.platform === 'win32');
+describe('links, pipes and devices', () => {
+  describe.each(WRITERS)('%s', (_, write) => {
+    it('writes through a link', async () => {
+      const target = at('target');
+      await write(target);
+      const want = readFileSync(target);
+      writeFileSync(target, '');
+      symlinkSync('target', at('link'));
+      await write(at('link'));
+      expect([readlinkSync(at('link')), readFileSync(target).equals(want)]).toEqual(['target', true]);
+      expect(readdirSync(folder).sort()).toEqual(['link', 'target', 'text.txt']);
+    });
 
-posix.each(WRITERS)('%s', (name, write) => {
-  it('writes through a link', async () => {
-    const target = at('target');
-    await write(target);
-    const want = readFileSync(target);
-    writeFileSync(target, '');
-    symlinkSync('target', at('link'));
-    await write(at('link'));
-    expect([readlinkSync(at('link')), readFileSync(target).equals(want)]).toEqual(['target', true]);
-    expect(readdirSync(folder).sort()).toEqual(['link', 'target', 'text.txt']);
+    it('sends what a file would have to a pipe', async () => {
+      await write(at('file'));
+      const pipe = at('pipe');
+      execFileSync('mkfifo', [pipe]);
+      const [, got] = await Promise.all([write(pipe), output('cat', pipe)]);
+      expect(got.equals(readFileSync(at('file'))), `${got.length} bytes`).toBe(true);
+      expect(lstatSync(pipe).isFIFO()).toBe(true);
+    });
+
+    it('leaves a device where it is', async () => {
+      symlinkSync('/dev/null', at('null'));
+      await write(at('null'));
+      expect([readlinkSync(at('null')), statSync('/dev/null').isCharacterDevice()]).toEqual(['/dev/null', true]);
+      expect(readdirSync(folder).sort()).toEqual(['null', 'text.txt']);
+    });
   });
+});
 
-  it('sends what a file would have to a pipe', async () => {
-    await write(at('file'));
-    const pipe = at('pipe');
-    execFileSync('mkfifo', [pipe]);
-    const [, got] = await Promise.all([write(pipe), output('cat', pipe)]);
-    expect(got.equals(readFileSync(at('file'))), `${got.length} bytes`).toBe(true);
-    expect(lstatSync(pipe).isFIFO()).toBe(true);
-  });
-
-  it('leaves a device where it is', async () => {
-    symlinkSync('/dev/null', at('null'));
-    await write(at('null'));
-    expect([readlinkSync(at('null')), statSync('/dev/null').isCharacterDevice()]).toEqual(['/dev/null', true]);
-    expect(readdirSync(folder).sort()).toEqual(['null', 'text.txt']);
-  });
-
+describe.each(WRITERS)('%s', (name, write) => {
   it('says that the disk is full', async () => {
     if (!hasFullDisk) return;
     symlinkSync('/dev/full', at('full'));
@@ -103,7 +105,7 @@ async function output(command: string, ...args: string[]): Promise<Buffer> {
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
 
-posix('a pipe', () => {
+describe('a pipe', () => {
   it('gets pieces in order, and zeros where a file has a hole', async () => {
     const pipe = at('pipe');
     execFileSync('mkfifo', [pipe]);
@@ -139,7 +141,7 @@ posix('a pipe', () => {
   });
 });
 
-posix('a socket', () => {
+describe('a socket', () => {
   it('is connected to', async () => {
     const path = at('socket');
     let got = Buffer.alloc(0);
@@ -177,7 +179,7 @@ describe('a file', () => {
     expect([readdirSync(folder).sort(), readFileSync(at('out'), 'utf8')]).toEqual([['out', 'text.txt'], 'old']);
   });
 
-  it.skipIf(process.platform === 'win32')('keeps the mode of the one that it replaces', async () => {
+  it('keeps the mode of the one that it replaces', async () => {
     writeFileSync(at('out'), 'old');
     for (const mode of [0o600, 0o666, 0o640]) {
       chmodSync(at('out'), mode);
@@ -208,7 +210,7 @@ describe('a file', () => {
     expect(readdirSync(folder).sort()).toEqual(['text.txt', name].sort());
   });
 
-  it.skipIf(process.platform === 'win32')('is made where a link leads to that is not there yet', async () => {
+  it('is made where a link leads to that is not there yet', async () => {
     mkdirSync(at('there'));
     symlinkSync('there', at('folder'));
     symlinkSync('../there/new', at('there/second'));
@@ -234,7 +236,7 @@ describe('a file', () => {
     expect(existsSync(at('part-00001-of-00002.gguf'))).toBe(false);
   });
 
-  it.skipIf(process.platform === 'win32')('of a slot is written through a link too', async () => {
+  it('of a slot is written through a link too', async () => {
     const slots = await folderSlots(folder);
     symlinkSync('kept', at('a.slot'));
     await slots.write('a', bytes(1, 2));
@@ -242,7 +244,7 @@ describe('a file', () => {
   });
 });
 
-posix('what the process has open', () => {
+describe('what the process has open', () => {
   const reference = (): Buffer => {
     execFileSync(process.execPath, [cliPath, 'quantize', '--allow-requantize', llamaModel, at('want'), 'Q8_0', '1']);
     return readFileSync(at('want'));
@@ -279,21 +281,23 @@ async function endedBy(signals: readonly NodeJS.Signals[], args: Args): Promise<
   return exit;
 }
 
-posix.each<[string, readonly NodeJS.Signals[], readonly number[]]>([
-  ['SIGTERM', ['SIGTERM'], [143]],
-  ['SIGHUP', ['SIGHUP'], [129]],
-  ['Ctrl-C', ['SIGINT'], [130]],
-  ['a second signal, which does not wait', ['SIGTERM', 'SIGINT'], [143, 130]], // they may arrive in either order
-])('%s leaves no part of a file and keeps the old one', (_, signals, codes) => {
-  const logits = ['--save-all-logits', at('out'), '-c', 32, '-t', 1];
-  it.each<[string, Args]>([
-    ['quantize', ['--allow-requantize', shippedModel, at('out'), 'Q2_K', 1]],
-    ['perplexity', ['-m', shippedModel, '-f', text, ...logits]],
-  ])('%s', async (command, args) => {
-    writeFileSync(text, 'Once upon a time there was a little dog who lived in a big house. '.repeat(2000));
-    writeFileSync(at('out'), 'old');
-    expect(codes).toContain(await endedBy(signals, [command, ...args]));
-    expect([readdirSync(folder).sort(), readFileSync(at('out'), 'utf8')]).toEqual([['out', 'text.txt'], 'old']);
+describe('signals', () => {
+  describe.each<[string, readonly NodeJS.Signals[], readonly number[]]>([
+    ['SIGTERM', ['SIGTERM'], [143]],
+    ['SIGHUP', ['SIGHUP'], [129]],
+    ['Ctrl-C', ['SIGINT'], [130]],
+    ['a second signal, which does not wait', ['SIGTERM', 'SIGINT'], [143, 130]], // they may arrive in either order
+  ])('%s leaves no part of a file and keeps the old one', (_, signals, codes) => {
+    const logits = ['--save-all-logits', at('out'), '-c', 32, '-t', 1];
+    it.each<[string, Args]>([
+      ['quantize', ['--allow-requantize', shippedModel, at('out'), 'Q2_K', 1]],
+      ['perplexity', ['-m', shippedModel, '-f', text, ...logits]],
+    ])('%s', async (command, args) => {
+      writeFileSync(text, 'Once upon a time there was a little dog who lived in a big house. '.repeat(2000));
+      writeFileSync(at('out'), 'old');
+      expect(codes).toContain(await endedBy(signals, [command, ...args]));
+      expect([readdirSync(folder).sort(), readFileSync(at('out'), 'utf8')]).toEqual([['out', 'text.txt'], 'old']);
+    });
   });
 });
 

@@ -152,7 +152,7 @@ describe('free memory on Linux', () => {
   ])('%s', (_, given, want) => expect(freeMemory(read(given))).toBe(want));
 });
 
-it.skipIf(process.platform === 'win32').each([
+it.each([
   ['SIGINT', 130],
   ['SIGHUP', 129],
 ] as const)('%s ends a run in order: %i', async (signal, code) => {
