@@ -19,8 +19,8 @@ import { createHandler } from '../openai/handler.ts';
 import { jsonRequest } from '../openai/request.ts';
 import { COMPUTE_FLAGS, DRAIN_MS, MODEL_FLAGS, openModel, SPECULATION_FLAGS, templateOf, unreadable, type Command } from './command.ts';
 import type { FlagKey } from './flags.ts';
-import { mustBeNoInput } from './new-file.ts';
-import { deviceName } from './special-file.ts';
+import { filesRead } from './files-read.ts';
+import { isReplaceable, mustBeNoInput, openOutput, tell } from './new-file.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { progressLine, timeText } from './progress.ts';
 import { fileBytes } from './serve-files.ts';
@@ -70,7 +70,7 @@ export const batch: Command = {
     if (resume && output === '-')
       throw new QuantletError('ERR_USAGE', '--resume reads what the output has, and standard output cannot be read: give a file with -o');
     const shard = shardOf(values.shard, process.env);
-    for (const file of [output, errorsFile]) if (file !== undefined && file !== '-') await mustBeNoInput(file, [input]);
+    for (const file of [output, errorsFile]) if (file !== undefined && file !== '-') await mustBeNoInput(file, filesRead(values));
     const bytes = input === '-' ? undefined : await sizeOf(input);
 
     const leaving = new AbortController();
@@ -87,7 +87,7 @@ export const batch: Command = {
     try {
       const done: Done = { answered: new Set(), told: new Set() };
       const sink = async (path: string): Promise<Sink> => {
-        const opened = path === '-' ? stdoutSink : await openSink(path, resume ? done : undefined);
+        const opened = path === '-' ? stdoutSink : await openSink(path, resume ? done : undefined, leaving.signal);
         sinks.push(opened);
         return opened;
       };
@@ -115,7 +115,9 @@ export const batch: Command = {
           stop: leaving.signal,
           abort: giveUp.signal,
         });
-        (output === '-' ? process.stderr : process.stdout).write(`${JSON.stringify(tally.end())}\n`);
+        const summary = `${JSON.stringify(tally.end())}\n`;
+        if (output === '-') process.stderr.write(summary);
+        else tell(summary);
         return all ? (tally.failed() ? 1 : 0) : code;
       } finally {
         await model.dispose();
@@ -212,24 +214,35 @@ const stdoutSink: Sink = {
   close: () => Promise.resolve(),
 };
 
+/** A device, a pipe, or what the process has open: it takes records in order, and keeps what it has. */
+async function specialSink(path: string, signal: AbortSignal): Promise<Sink> {
+  const { write, close } = await openOutput(path, signal);
+  let position = 0;
+  return {
+    begin: () => Promise.resolve(),
+    write: (line) => write(line, (position += line.length) - line.length),
+    close,
+  };
+}
+
 /**
  * Opens a file to write behind its records, or in their place. Until begin() it stays as it is.
  * @param done what the file has is added to it; without, nothing is kept
  * @throws ERR_IO
  */
-async function openSink(path: string, done: Done | undefined): Promise<Sink> {
+async function openSink(path: string, done: Done | undefined, signal: AbortSignal): Promise<Sink> {
+  if (!(await isReplaceable(path))) return specialSink(path, signal);
   const failed =
     (what: string) =>
     (cause: unknown): never => {
       throw new QuantletError('ERR_IO', `cannot ${what} ${path}: ${(cause as Error).message}`, { cause });
     };
-  const file = await open(deviceName(path) ?? path, 'a').catch(failed('open'));
+  const file = await open(path, 'a').catch(failed('open'));
   try {
-    const regular = (await file.stat()).isFile();
-    const kept = done && regular ? await readRecords(fileBytes(path), done) : 0;
+    const kept = done ? await readRecords(fileBytes(path), done) : 0;
     return {
       // By its path: on Windows a handle that appends has no right to truncate.
-      begin: async () => (regular ? truncate(path, kept).catch(failed('write')) : undefined),
+      begin: () => truncate(path, kept).catch(failed('write')),
       write: (line) => file.appendFile(line).catch(failed('write')),
       close: () => file.close(),
     };

@@ -20,6 +20,7 @@ import {
   type Command,
 } from './command.ts';
 import { CONVERSATION_HELP, converse, greetingOf } from './conversation.ts';
+import { filesRead } from './files-read.ts';
 import { flagNames, lastOf, type FlagKey, type Values } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { GENERATE_FLAGS, generateOptions } from './generate-options.ts';
@@ -112,6 +113,7 @@ export const chat: Command = {
             singleTurn: values.singleTurn ?? false,
             shift: values.contextShift ?? true,
             timings: values.showTimings ?? false,
+            inputs: filesRead(values),
             greeting: (values.model ?? values.hf) === undefined ? noAnswers() + greetingOf(model) : greetingOf(model),
           },
           signal,

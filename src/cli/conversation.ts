@@ -12,7 +12,7 @@ import { printable } from '../printable.ts';
 import { textLines, withoutLastBreak } from './command.ts';
 import { flagNames } from './flags.ts';
 import { createMessageInput } from './message-input.ts';
-import { writeNewFile } from './new-file.ts';
+import { mustBeNoInput, writeNewFile } from './new-file.ts';
 import { decodeText } from './text-file.ts';
 import { CONTEXT_FULL, endAnswer, readingPrompt, showAnswer, speeds, type AnswerStyle } from './show-answer.ts';
 
@@ -31,6 +31,8 @@ export interface ConversationOptions {
   readonly timings: boolean;
   /** Said before the first message is asked for. */
   readonly greeting: string;
+  /** Files that the command reads: no conversation is saved over them. */
+  readonly inputs: readonly string[];
 }
 
 const COMMANDS = {
@@ -182,8 +184,10 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
     },
     async save(path) {
       const bytes = new TextEncoder().encode(`${exactJson(messages, 2)}\n`);
-      await writeNewFile(path || 'chat.json', (write) => write(bytes, 0));
-      say(`Written to ${path || 'chat.json'}.`);
+      const output = path || 'chat.json';
+      await mustBeNoInput(output, options.inputs);
+      await writeNewFile(output, (write) => write(bytes, 0));
+      say(`Written to ${output}.`);
     },
     async load(path) {
       const text = decodeText(await readFile(path || 'chat.json'), path || 'chat.json');
@@ -211,6 +215,7 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
     if (name === 'exit') return false;
     if (name !== undefined)
       await Promise.resolve(commands[name](rest)).catch((error: NodeJS.ErrnoException) => {
+        if (error instanceof QuantletError) return complain(error);
         if (error.syscall === undefined) throw error;
         complain(new Error(`cannot ${name} ${rest || 'chat.json'}: ${whyNot(error)}`));
       });

@@ -1,12 +1,12 @@
 /** quantlet imatrix: llama-imatrix's command line. How much a text uses each input of a model's matrices, which quantize --imatrix takes into account. */
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
-import { splitNames } from '../gguf/split.ts';
 import { nbytes, type Tensor } from '../graph/tensor.ts';
 import type { Model } from '../model.ts';
 import { joinImatrices, readImatrixSums, writeImatrix, writeImatrixDat, type ImatrixSums, type InputSums } from '../quantize/imatrix.ts';
 import { pickBuild } from '../wasm/load.ts';
 import { COMPUTE_FLAGS, forTerminal, located, MODEL_FLAGS, openModel, type Command } from './command.ts';
+import { filesRead } from './files-read.ts';
 import { lastOf, type Values } from './flags.ts';
 import { checkOutput, isReplaceable, tell, writeNewFile } from './new-file.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
@@ -136,7 +136,7 @@ async function measure(
   const { processOutput = false, ppl = true, parseText: parseSpecial = false } = values;
   const { hf: _, hfFile: __, ...given } = values;
   const { model: path } = await located(values, signal);
-  await checkOutput(output, splitNames(path) ?? [path]);
+  await checkOutput(output, filesRead(values, path));
   const replaceable = await isReplaceable(output);
   const first = nCtx >> 1;
   const outputsFrom = processOutput ? 0 : ppl ? first : nCtx;

@@ -6,8 +6,9 @@ import { rmSync, type Stats } from 'node:fs';
 import { access, constants, open, readlink, realpath, rm, stat, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, posix, win32 } from 'node:path';
 import { QuantletError } from '../errors.ts';
+import { whyNotOnWindows } from '../hub/names.ts';
 import { replace } from '../hub/replace.ts';
-import { descriptorOf, deviceName, openSpecial } from './special-file.ts';
+import { descriptorOf, deviceName, isLiteral, openSpecial } from './special-file.ts';
 
 /** Writes bytes from a position on; several may be under way. */
 export type WriteAt = (data: Uint8Array, position: number) => Promise<void>;
@@ -83,8 +84,9 @@ export function mustNameFile(output: string, platform: string = process.platform
   };
   if (output === '') refuse('is empty');
   if (/[/]$/.test(output) || (platform === 'win32' && output.endsWith('\\'))) refuse('is a folder');
-  const [bad] = (platform === 'win32' && /[<>:"|?*]/.exec(name)) || [];
-  if (bad !== undefined) refuse(`has the character ${bad}, which a name cannot have on Windows`);
+  // Node asks Windows for the name as it is, and so makes files that other programs cannot open or delete.
+  const why = platform === 'win32' && !isLiteral(output) ? whyNotOnWindows(name) : undefined;
+  if (why !== undefined) refuse(`cannot be the name of a file on Windows: ${why}`);
 }
 
 /** @throws ERR_IO for a folder, or where a link leads in circles */

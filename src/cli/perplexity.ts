@@ -6,6 +6,7 @@ import { pickBuild } from '../wasm/load.ts';
 import { COMPUTE_FLAGS, MODEL_FLAGS, openModel, type Command } from './command.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { countedOf, createKlBase, openKlBase, type KlBase } from './kl-base.ts';
+import { filesRead } from './files-read.ts';
 import { checkOutput, tell } from './new-file.ts';
 import { KL_HEAD, klLine, klReport, klResult, klValues } from './kl-stats.ts';
 import { progressBar } from './progress.ts';
@@ -65,7 +66,7 @@ export const perplexity: Command = {
     const { json = false, batch = 512, chunks = -1 } = values;
     const text = values.kl ? '' : await textOf(values);
     if (text === undefined) throw new QuantletError('ERR_USAGE', 'give the text to measure with -f FILE');
-    if (values.klBase !== undefined && !values.kl) await checkOutput(values.klBase);
+    if (values.klBase !== undefined && !values.kl) await checkOutput(values.klBase, filesRead(values));
     else endUnread();
     const base = values.kl ? await openKlBase(values.klBase!) : undefined;
     try {

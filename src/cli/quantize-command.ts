@@ -2,7 +2,6 @@
 import { defaultThreads } from '../threads/node.ts';
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
-import { splitNames } from '../gguf/split.ts';
 import { openModelFiles } from '../io/model-files.ts';
 import { COPY, FTYPES, parseTensorType } from '../quantize/ftype.ts';
 import { readImatrix, type Imatrix } from '../quantize/imatrix.ts';
@@ -10,6 +9,7 @@ import { createRowsPool } from '../threads/rows-node.ts';
 import type { TypeTraits } from '../type-traits.ts';
 import { pickBuild } from '../wasm/load.ts';
 import { forTerminal, readText, type Command } from './command.ts';
+import { filesRead } from './files-read.ts';
 import { tell } from './new-file.ts';
 import { parseFlags } from './parse-flags.ts';
 import { writtenOverrides } from './metadata.ts';
@@ -115,7 +115,7 @@ export const quantize: Command = {
         dryRun,
         ...importance,
         model,
-        inputs: splitNames(input) ?? [input],
+        inputs: filesRead(values, input),
         output,
         ftype,
         quantizeRows: pool.quantizeRows,

@@ -1,4 +1,5 @@
 /** quantlet rotate: a copy of a model that computes the same with fewer outliers, to be quantised afterwards. */
+import { resolve } from 'node:path';
 import { bytesText } from '../bytes-text.ts';
 import { readHParams } from '../arch/hparams.ts';
 import { rotationKey, ROTATIONS, type RotationName } from '../arch/rotation.ts';
@@ -6,7 +7,6 @@ import { platform } from '../entry/node-platform.ts';
 import { createEngineOn } from '../core/create.ts';
 import type { Engine } from '../core/engine.ts';
 import { QuantletError } from '../errors.ts';
-import { splitNames } from '../gguf/split.ts';
 import type { TensorInfo } from '../gguf/types.ts';
 import { layoutGGUF } from '../gguf/write.ts';
 import { cast, cont } from '../graph/ops.ts';
@@ -26,6 +26,7 @@ import { turned } from '../rotate/turn.ts';
 import { defaultThreads } from '../threads/node.ts';
 import { rowSize, TYPE } from '../type-traits.ts';
 import { forTerminal, type Command } from './command.ts';
+import { filesRead } from './files-read.ts';
 import type { FlagKey } from './flags.ts';
 import { checkOutput, tell, type WriteAt } from './new-file.ts';
 import { copyTensor, metadataOf, writeNewGGUF } from './new-gguf.ts';
@@ -202,7 +203,9 @@ export const rotate: Command = {
       );
     if (steps < 1) throw new QuantletError('ERR_USAGE', `--learn-steps is ${steps}; expected at least 1`);
     if (!(rate > 0)) throw new QuantletError('ERR_USAGE', `--learn-rate is ${rate}; expected a number above 0`);
-    for (const path of checkpoint === undefined ? [output] : [output, checkpoint]) await checkOutput(path, splitNames(input) ?? [input]);
+    if (checkpoint !== undefined && resolve(checkpoint) === resolve(output))
+      throw new QuantletError('ERR_USAGE', `the output and the --checkpoint are both ${output}; expected two files`);
+    for (const path of checkpoint === undefined ? [output] : [output, checkpoint]) await checkOutput(path, filesRead(values, input));
     const model = await openModelFiles(platform, input, signal);
     const bar = progressBar('rotating');
     const start = performance.now();

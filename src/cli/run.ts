@@ -18,6 +18,7 @@ import {
   withoutLastBreak,
   type Command,
 } from './command.ts';
+import { filesRead } from './files-read.ts';
 import { lastOf, type FlagKey, type Values } from './flags.ts';
 import { checkOutput, isReplaceable, writeNewFile } from './new-file.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
@@ -79,7 +80,7 @@ export const run: Command = {
     const options = await generateOptions(values);
     let gone = false;
     if (values.promptCache !== undefined && writesCache(values)) {
-      await checkOutput(values.promptCache).catch(cacheFailed(values.promptCache));
+      await checkOutput(values.promptCache, filesRead(values)).catch(cacheFailed(values.promptCache));
       endUnread(() => (gone = true)); // the cache is still written
     } else endUnread();
     // The prompt is computed at once: what it needs is optimised then.

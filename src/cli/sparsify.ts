@@ -5,7 +5,6 @@ import { createEngineOn } from '../core/create.ts';
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { withMetadata } from '../gguf/metadata.ts';
-import { splitNames } from '../gguf/split.ts';
 import { layoutGGUF } from '../gguf/write.ts';
 import { nbytes, type Tensor } from '../graph/tensor.ts';
 import { openModelFiles, tensorBytes, type ModelFiles } from '../io/model-files.ts';
@@ -17,6 +16,7 @@ import { createScores, qualityAt, thresholdFor, type Quality, type Scores } from
 import { defaultThreads } from '../threads/node.ts';
 import { TYPE } from '../type-traits.ts';
 import { forTerminal, openModel, type Command } from './command.ts';
+import { filesRead } from './files-read.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { overridesOf, writtenOverrides } from './metadata.ts';
 import { checkOutput, tell, type WriteAt } from './new-file.ts';
@@ -273,7 +273,7 @@ export const sparsify: Command = {
     const text = await textOf(values);
     if (text === undefined && (rank > 0 || bundle || values.hot !== undefined))
       return usage('--predictor, --hot and --bundle are about neurons that a text has told of; give it with -f FILE');
-    await checkOutput(output, splitNames(path) ?? [path]);
+    await checkOutput(output, filesRead(values));
     const files = await openModelFiles(platform, path, signal);
     const start = performance.now();
     try {

@@ -27,12 +27,15 @@ export interface SpecialFile {
   close(): Promise<void>;
 }
 
+/** A path that Windows takes letter by letter. */
+export const isLiteral = (path: string): boolean => /^[\\/]{2}\?[\\/]/.test(path);
+
 /**
  * The device that a name means to Windows in every folder. Node asks Windows for a file of that name, which Explorer cannot delete.
  * @param platform replaced by tests
  */
 export function deviceName(path: string, platform: string = process.platform): string | undefined {
-  if (platform !== 'win32') return undefined;
+  if (platform !== 'win32' || isLiteral(path)) return undefined;
   if (/^[\\/]{2}\.[\\/]/.test(path)) return path;
   const [, name] = /^(nul|con|conin\$|conout\$|prn|aux|(?:com|lpt)[1-9¹²³])[ .]*:?$/i.exec(basename(path.replaceAll('\\', '/'))) ?? [];
   return name === undefined ? undefined : `\\\\.\\${name}`;

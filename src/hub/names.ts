@@ -6,14 +6,20 @@ const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2
 /** Bytes of a name in most file systems, less what is put behind it: `.TAG.part`, `.json`, `.lock`. */
 const MOST_BYTES = 255 - 20;
 
+/** The reason why Windows has no file of that name, or has it by another name. */
+export function whyNotOnWindows(name: string): string | undefined {
+  const [bad] = /[\\/:*?"<>|\p{Cc}]/u.exec(name) ?? [];
+  if (bad !== undefined) return `it has the character ${JSON.stringify(bad)}`;
+  if (/[. ]$/.test(name)) return 'it ends with a dot or a space, which Windows drops';
+  return DEVICE.test(name) ? 'it is a device on Windows' : undefined;
+}
+
 /** The reason why a text cannot be the name of a file or folder everywhere; undefined if it can. */
 export function whyNoName(name: string): string | undefined {
   if (name === '') return 'it is empty';
   if (/^\.+$/.test(name)) return 'it has nothing but dots';
-  const [bad] = /[\\/:*?"<>|\p{Cc}]/u.exec(name) ?? [];
-  if (bad !== undefined) return `it has the character ${JSON.stringify(bad)}`;
-  if (/[. ]$/.test(name)) return 'it ends with a dot or a space, which Windows drops';
-  if (DEVICE.test(name)) return 'it is a device on Windows';
+  const why = whyNotOnWindows(name);
+  if (why !== undefined) return why;
   if (new TextEncoder().encode(name).length > MOST_BYTES) return `it has more than ${MOST_BYTES} bytes`;
   return undefined;
 }

@@ -1,6 +1,6 @@
 /** `quantlet chat` with its input from a pipe, one answer with -p, and in a terminal where util-linux has one to lend. */
 import { spawn, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { cliPath, llamaModel, runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
@@ -223,6 +223,19 @@ it('/undo, /file, /load and /speed', async () => {
   expect(first.stdout).toMatch(/Taken back: Two\n[^]*of \d+ tokens of context/);
   await chat([], `/load ${file}\n/undo\n/save ${file}\n`);
   expect(saved()).toHaveLength(2);
+});
+
+it('a file that cannot be written or read ends no conversation, and none is written over the model', async () => {
+  const model = join(folder, 'own.gguf');
+  copyFileSync(llamaModel, model);
+  const utf16 = writeTo(folder, 'utf16.json', Buffer.from('[{}, {}]', 'utf16le'));
+  const wrong = [`/save ${join(folder, 'none', 'x')}`, '/save .', `/save ${model}`, `/load ${utf16}`, `/file ${utf16}`, '/file .'];
+  const file = join(folder, 'kept.json');
+  const { code, stderr } = await chat(['-m', model], `One\n${wrong.join('\n')}\n/save ${file}\n`);
+  expect([code, stderr.trimEnd().split('\n').length], stderr).toEqual([0, wrong.length]);
+  expect(stderr).toContain(`the output ${model} is the input as well`);
+  expect(readFileSync(model).equals(readFileSync(llamaModel))).toBe(true);
+  expect(JSON.parse(readFileSync(file, 'utf8'))).toHaveLength(2);
 });
 
 it('/load and /save keep the digits of numbers', async () => {

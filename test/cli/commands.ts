@@ -1,4 +1,5 @@
 /** The commands run in this process: what they write, without the second that a process takes. */
+import { spawn } from 'node:child_process';
 import { vi } from 'vitest';
 import type { Command } from '../../src/cli/command.ts';
 
@@ -33,3 +34,11 @@ export const invoke = (c: Command, args: Args): Promise<Said> =>
     const code = await c.run(args.map(String), never);
     return { code, ...said() };
   });
+
+/** What a program writes. (Node itself would read a pipe on a thread that the writer may need.) */
+export async function written(command: string, ...args: string[]): Promise<Buffer> {
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const pieces: Uint8Array[] = [];
+  for await (const piece of child.stdout) pieces.push(piece as Uint8Array);
+  return Buffer.concat(pieces);
+}

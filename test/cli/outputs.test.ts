@@ -29,7 +29,7 @@ import { run } from '../../src/cli/run.ts';
 import { folderSlots } from '../../src/cli/serve-files.ts';
 import { deviceName, openSpecial } from '../../src/cli/special-file.ts';
 import { cliPath, type Exit, failure, hasFullDisk, llamaModel, shippedModel, temporaryFolder } from '../support.ts';
-import { invoke, never, type Args } from './commands.ts';
+import { invoke, never, written, type Args } from './commands.ts';
 
 const folder = temporaryFolder();
 const at = (name: string): string => join(folder, name);
@@ -65,7 +65,7 @@ describe('links, pipes and devices', () => {
       await write(at('file'));
       const pipe = at('pipe');
       execFileSync('mkfifo', [pipe]);
-      const [, got] = await Promise.all([write(pipe), output('cat', pipe)]);
+      const [, got] = await Promise.all([write(pipe), written('cat', pipe)]);
       expect(got.equals(readFileSync(at('file'))), `${got.length} bytes`).toBe(true);
       expect(lstatSync(pipe).isFIFO()).toBe(true);
     });
@@ -95,14 +95,6 @@ describe.each(WRITERS)('%s', (name, write) => {
   });
 });
 
-/** What a program writes. (Node itself would read a pipe on a thread that the writer may need.) */
-async function output(command: string, ...args: string[]): Promise<Buffer> {
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  const pieces: Uint8Array[] = [];
-  for await (const piece of child.stdout) pieces.push(piece as Uint8Array);
-  return Buffer.concat(pieces);
-}
-
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
 
 describe('a pipe', () => {
@@ -117,7 +109,7 @@ describe('a pipe', () => {
       await write(bytes(9), 9);
       await write(bytes(3, 4), 2);
     };
-    const [got] = await Promise.all([output('cat', pipe), writeNewFile(pipe, fill)]);
+    const [got] = await Promise.all([written('cat', pipe), writeNewFile(pipe, fill)]);
     expect([...got]).toEqual([1, 2, 3, 4, 5, 6, 0, 0, 0, 9]);
   });
 
@@ -136,7 +128,7 @@ describe('a pipe', () => {
     const writing = writeNewFile(pipe, async (write) => {
       for (let i = 0; i < 64; i++) await write(new Uint8Array(65536), i * 65536);
     });
-    const [{ code, message }] = await Promise.all([failure(writing), output('head', '-c', '1', pipe)]);
+    const [{ code, message }] = await Promise.all([failure(writing), written('head', '-c', '1', pipe)]);
     expect([code, message]).toEqual(['ERR_IO', expect.stringMatching(/EPIPE/)]);
   });
 });
@@ -275,7 +267,8 @@ describe('what the process has open', () => {
 async function endedBy(signals: readonly NodeJS.Signals[], args: Args): Promise<Exit['code']> {
   const child = spawn(process.execPath, [cliPath, ...args.map(String)], { stdio: 'ignore' });
   const exit = new Promise<Exit['code']>((resolve) => child.on('close', (code, signal) => resolve(code ?? signal)));
-  const begun = (): boolean => readdirSync(folder).some((name) => name.endsWith('.part') && statSync(at(name)).size > 0);
+  const begun = (): boolean =>
+    readdirSync(folder).some((name) => name.endsWith('.part') && (statSync(at(name), { throwIfNoEntry: false })?.size ?? 0) > 0);
   while (child.exitCode === null && !begun()) await delay(2);
   for (const signal of signals) child.kill(signal);
   return exit;
@@ -307,8 +300,20 @@ describe('names that no file can have', () => {
     ['new/', 'linux', 'is a folder'],
     ['new\\', 'win32', 'is a folder'],
     ['new\\', 'linux', undefined],
-    ['model:b', 'win32', 'has the character :'],
-    ['C:\\models\\a?.gguf', 'win32', 'has the character ?'],
+    ['model:b', 'win32', 'has the character ":"'],
+    ['C:\\models\\a?.gguf', 'win32', 'has the character "?"'],
+    ['a.gguf::$DATA', 'win32', 'has the character ":"'],
+    ['a\tb', 'win32', 'has the character "\\t"'],
+    ['a.gguf.', 'win32', 'ends with a dot or a space'],
+    ['C:\\models\\a.gguf ', 'win32', 'ends with a dot or a space'],
+    ['models/CON.gguf', 'win32', 'is a device'],
+    ['nul.tar.gz', 'win32', 'is a device'],
+    ['aux .gguf', 'win32', 'is a device'],
+    ['a.gguf. ', 'linux', undefined],
+    ['con.gguf', 'linux', undefined],
+    ['console.gguf', 'win32', undefined],
+    ['\\\\?\\C:\\models\\aux.gguf', 'win32', undefined], // asked for, letter by letter
+    ['\\\\server\\share\\a.gguf', 'win32', undefined],
     ['model:b', 'linux', undefined],
     ['C:\\models\\a b ü.gguf', 'win32', undefined],
     ['C:a.gguf', 'win32', undefined],
@@ -332,6 +337,7 @@ describe('names of devices on Windows', () => {
   it('files of names that are like them', () => {
     for (const path of ['null', 'nul.gguf', 'com0', 'com10', 'C:\\nul\\model.gguf', 'annul'])
       expect(deviceName(path, 'win32'), path).toBeUndefined();
+    expect(deviceName('\\\\?\\C:\\nul', 'win32')).toBeUndefined();
     expect(deviceName('\\\\.\\pipe\\quantlet', 'win32')).toBe('\\\\.\\pipe\\quantlet');
   });
 
