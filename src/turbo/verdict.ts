@@ -19,6 +19,11 @@ const PROGRAM = (): string => packageFile(PROGRAM_URL, 'dist/worker/turbo.js');
 const LONGEST_MS = 60_000;
 /** What V8 says of a flag that it does not know. */
 const LOST = /^.*unrecognized flag.*$/m;
+/** Exit code of Node's abort() on Windows, which has no signals. */
+const ABORTED = 134;
+/** Windows gives a process that crashes a status from here on as its exit code. */
+const CRASHED = 0x80000000;
+const STATUS_CONTROL_C_EXIT = 0xc000013a;
 
 export interface SelfTestRun {
   readonly flags?: readonly string[];
@@ -86,7 +91,8 @@ export async function runSelfTest(
   });
 }
 
-function outcomeOf(error: ExecFileException | null, stdout: string, stderr: string, longestMs: number): Outcome {
+/** What the end of the self-test's process means. @internal */
+export function outcomeOf(error: ExecFileException | null, stdout: string, stderr: string, longestMs: number): Outcome {
   const lost = LOST.exec(stderr);
   if (lost) return { why: `this V8 has lost a flag (${printable(lost[0])})`, kept: true };
   if (!error) {
@@ -97,6 +103,12 @@ function outcomeOf(error: ExecFileException | null, stdout: string, stderr: stri
   if (error.killed) return { why: `its self-test did not end within ${longestMs / 1000} s`, kept: false };
   if (error.signal)
     return { why: `its self-test ended with ${error.signal}`, kept: error.signal !== 'SIGKILL' && error.signal !== 'SIGTERM' };
+  const { code } = error;
+  if (typeof code === 'number' && (code === ABORTED || code >= CRASHED))
+    return {
+      why: `its self-test ended with exit code ${code === ABORTED ? code : `0x${code.toString(16)}`}`,
+      kept: code !== STATUS_CONTROL_C_EXIT,
+    };
   const [said] = /^\w*Error.*$/m.exec(stderr) ?? (stderr || error.message).trim().split('\n');
   return { why: `its self-test could not be run: ${printable(said)}`, kept: false };
 }

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { EXPECTED } from '../../src/turbo/bits.ts';
 import { selfTest } from '../../src/turbo/self-test.ts';
-import { runSelfTest, turboVerdict, unavailable } from '../../src/turbo/verdict.ts';
+import { outcomeOf, runSelfTest, turboVerdict, unavailable } from '../../src/turbo/verdict.ts';
 import { isRelaxed } from '../../src/wasm/load.ts';
 import { BUILDS, root, temporaryFolder, writeTo } from '../support.ts';
 
@@ -36,6 +36,13 @@ function damaged(): string {
   return writeTo(temporaryFolder(), 'damaged.wasm', bytes);
 }
 
+const ACCESS_VIOLATION = 0xc0000005;
+/** How the code of turbo would end a process. */
+const CRASH =
+  process.platform === 'win32'
+    ? `process.exit(${ACCESS_VIOLATION | 0});`
+    : "process.kill(process.pid, 'SIGSEGV'); setTimeout(() => {}, 60000);";
+
 describe('failures are reported', () => {
   const simd = fileURLToPath(kernelsOf('simd'));
   const folder = temporaryFolder();
@@ -54,13 +61,13 @@ describe('failures are reported', () => {
       /^this V8 has lost a flag \(.*--experimental-wasm-no-such-thing\)$/,
       true,
     ],
+    ['a crash', { flags: [], program: other('crash.cjs', CRASH) }, /^its self-test ended with (SIGSEGV|exit code 0xc0000005)$/, true],
     [
-      'a crash',
-      { flags: [], program: other('crash.cjs', "process.kill(process.pid, 'SIGSEGV'); setTimeout(() => {}, 60000);") },
-      /^its self-test ended with SIGSEGV$/,
+      'an abort of V8',
+      { flags: [], program: other('abort.cjs', 'process.abort();') },
+      /^its self-test ended with (SIGABRT|exit code 134)$/,
       true,
     ],
-    ['an abort of V8', { flags: [], program: other('abort.cjs', 'process.abort();') }, /^its self-test ended with SIGABRT$/, true],
     [
       'no end',
       { flags: [], program: other('endless.cjs', 'setTimeout(() => {}, 60000);'), longestMs: 500 },
@@ -84,6 +91,18 @@ describe('failures are reported', () => {
     const outcome = await runSelfTest(simd, 'simd', run);
     expect(outcome.why).toMatch(message);
     expect(outcome.kept).toBe(kept);
+  });
+});
+
+describe('a crash on Windows, where a process ends with a status', () => {
+  it.each([
+    [134, 'its self-test ended with exit code 134', true],
+    [0xc0000005, 'its self-test ended with exit code 0xc0000005', true],
+    [0x80000003, 'its self-test ended with exit code 0x80000003', true],
+    [0xc000013a, 'its self-test ended with exit code 0xc000013a', false], // Ctrl-C says nothing of turbo
+    [1, 'its self-test could not be run: no luck', false],
+  ])('%i', (code, why, kept) => {
+    expect(outcomeOf(Object.assign(new Error('no luck'), { code }), '', '', 1)).toEqual({ why, kept });
   });
 });
 
