@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { newSeed, told } from '../fuzz/campaign.ts';
 import { hostileRequests, textOf } from '../fuzz/hostile-requests.ts';
 import { campaign, hostileServer, send, wrong } from '../fuzz/requests.ts';
+import { AFTER_SIGTERM } from './server.ts';
 
 /** Bytes of a body that are sent and answered in some milliseconds. */
 const SMALL = 20_000;
@@ -27,7 +28,7 @@ describe('hostile requests', () => {
     expect(served.status).toBe(200);
     expect(server.stderr().split('\n').slice(1).join('')).toBe('');
     server.kill('SIGTERM');
-    expect(await server.exit).toBe(0);
+    expect(await server.exit).toBe(AFTER_SIGTERM);
   }, 300_000);
 
   it('made at random are answered too', async () => {

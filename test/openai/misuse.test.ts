@@ -8,7 +8,7 @@ import { createHandler } from '../../src/openai/handler.ts';
 import type { HandlerOptions } from '../../src/openai/options.ts';
 import { nodeListener } from '../../src/openai/node-listener.ts';
 import { scriptedBackend } from './backend.ts';
-import { until, type Served } from './server.ts';
+import { AFTER_SIGTERM, until, type Served } from './server.ts';
 
 const { file, env } = measuring();
 let server: Served;
@@ -19,7 +19,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(async () => {
   server.kill('SIGTERM');
-  expect(await server.exit).toBe(0);
+  expect(await server.exit).toBe(AFTER_SIGTERM);
 });
 
 const open = (url = server.url): Socket => connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);

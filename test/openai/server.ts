@@ -12,6 +12,9 @@ export interface Served {
   readonly exit: Promise<number | NodeJS.Signals | null>;
 }
 
+/** The exit code after SIGTERM; on Windows, where no process hears a signal, the signal. */
+export const AFTER_SIGTERM = process.platform === 'win32' ? 'SIGTERM' : 0;
+
 /** `quantlet serve` on a free port, up when this resolves. */
 export function startServer(args: readonly (string | number)[], env: NodeJS.ProcessEnv = {}): Promise<Served> {
   const { NODE_OPTIONS: _, QUANTLET_BUILD: __, LLAMA_API_KEY: ___, ...clean } = process.env;
