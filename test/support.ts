@@ -182,6 +182,8 @@ export interface Exit {
   readonly stdout: string;
   readonly stderr: string;
   readonly ms: number;
+  /** How much of it was after the last of stdout. */
+  readonly silentMs: number;
 }
 
 /** Runs a program with these arguments to its end; a process that takes longer than `timeout` ms is killed and shows as SIGKILL. */
@@ -198,6 +200,7 @@ export function runProgram(
   } = {},
 ): Promise<Exit> {
   const start = performance.now();
+  let heard = start;
   const { NODE_OPTIONS: _, QUANTLET_BUILD: __, ...clean } = process.env;
   return new Promise((resolve, reject) => {
     const child = spawn(program, [...args], { env: { ...clean, ...env }, cwd, timeout, killSignal: 'SIGKILL' });
@@ -205,6 +208,7 @@ export function runProgram(
     let stderr = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       stdout += text;
+      heard = performance.now();
       onStdout(stdout, (signal) => child.kill(signal));
     });
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -212,9 +216,10 @@ export function runProgram(
       onStderr(stderr, (signal) => child.kill(signal));
     });
     child.stdin.on('error', () => {}).end(input);
-    child
-      .on('error', reject)
-      .on('close', (code, signal) => resolve({ code: code ?? signal, stdout, stderr, ms: performance.now() - start }));
+    child.on('error', reject).on('close', (code, signal) => {
+      const now = performance.now();
+      resolve({ code: code ?? signal, stdout, stderr, ms: now - start, silentMs: now - heard });
+    });
   });
 }
 
