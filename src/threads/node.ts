@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { Piscina } from 'piscina';
+import { groupFolders, numbersOf, type TextOf } from './cgroup.ts';
 import { loadPieces, type LoadFailure } from './loading.ts';
 import { bundledError, loadPiscina, packageFile } from './package-files.ts';
 import type { SpawnedThreads } from './shared.ts';
@@ -114,13 +115,15 @@ export function spawnThreads(nth: number): SpawnedThreads {
   };
 }
 
-/** Cores this process may use: what Node says, and the container's CPU quota, which Node 20 does not see. */
-export function defaultThreads(): number {
-  const cores = availableParallelism();
-  try {
-    const [quota, period] = readFileSync('/sys/fs/cgroup/cpu.max', 'utf8').trim().split(' ').map(Number);
-    return quota > 0 && period > 0 ? Math.max(1, Math.min(cores, Math.floor(quota / period))) : cores;
-  } catch {
-    return cores;
-  }
+/** CPU quotas of the control groups, in whole cores. */
+export function quotas(text: TextOf): number[] {
+  const { v1, v2 } = groupFolders(text, 'cpu');
+  const all = [
+    ...v2.map((at) => numbersOf(text, `${at}/cpu.max`)),
+    ...v1.map((at) => ['quota', 'period'].flatMap((name) => numbersOf(text, `${at}/cpu.cfs_${name}_us`))),
+  ];
+  return all.filter(([quota, period]) => quota > 0 && period > 0).map(([quota, period]) => Math.floor(quota / period));
 }
+
+/** Cores this process may use: what Node says, and the quotas of its control groups, which Node 20 does not see. */
+export const defaultThreads = (): number => Math.max(1, Math.min(availableParallelism(), ...quotas((path) => readFileSync(path, 'utf8'))));

@@ -9,6 +9,7 @@ import { completions } from '../../src/cli/message-input.ts';
 import { writeNewFile } from '../../src/cli/new-file.ts';
 import { freeMemory } from '../../src/entry/free-memory.ts';
 import { cacheFolder } from '../../src/hub/cache-folder.ts';
+import { defaultThreads, quotas } from '../../src/threads/node.ts';
 import { runCli, llamaModel, temporaryFolder, runNode, cliPath } from '../support.ts';
 import { invoke } from './commands.ts';
 
@@ -149,7 +150,59 @@ describe('free memory on Linux', () => {
       },
       9000 * 1024,
     ],
+    [
+      'a service of systemd, limited by the group around it',
+      {
+        '/proc/meminfo': meminfo,
+        '/proc/self/cgroup': '0::/system.slice/model.service\n',
+        '/sys/fs/cgroup/system.slice/memory.max': '5000000\n',
+        '/sys/fs/cgroup/system.slice/memory.current': '3000000\n',
+        '/sys/fs/cgroup/system.slice/memory.stat': 'file 0\n',
+        '/sys/fs/cgroup/system.slice/model.service/memory.max': 'max\n',
+      },
+      2_000_000,
+    ],
+    [
+      'a job of cgroup v1, in a group of its own',
+      {
+        '/proc/meminfo': meminfo,
+        '/proc/self/cgroup': '4:memory:/slurm/job_7\n3:cpu,cpuacct:/elsewhere\n0::/\n',
+        [`${v1}/slurm/job_7/memory.limit_in_bytes`]: '4000000\n',
+        [`${v1}/slurm/job_7/memory.usage_in_bytes`]: '3000000\n',
+        [`${v1}/slurm/job_7/memory.stat`]: 'total_cache 0\n',
+      },
+      1_000_000,
+    ],
+    [
+      'a container that knows the path of the machine alone',
+      { '/proc/meminfo': meminfo, '/proc/self/cgroup': '4:memory:/docker/a\n' },
+      9000 * 1024,
+    ],
   ])('%s', (_, given, want) => expect(freeMemory(read(given))).toBe(want));
+});
+
+describe('cores that the control groups give', () => {
+  const v1 = '/sys/fs/cgroup/cpu';
+  it.each<[string, { readonly [path: string]: string }, readonly number[]]>([
+    ['no group', {}, []],
+    ['cgroup v2', { '/sys/fs/cgroup/cpu.max': '250000 100000\n' }, [2]],
+    ['cgroup v2 without a limit', { '/sys/fs/cgroup/cpu.max': 'max 100000\n' }, []],
+    ['cgroup v1', { [`${v1}/cpu.cfs_quota_us`]: '300000\n', [`${v1}/cpu.cfs_period_us`]: '100000\n' }, [3]],
+    ['cgroup v1 without a limit', { [`${v1}/cpu.cfs_quota_us`]: '-1\n', [`${v1}/cpu.cfs_period_us`]: '100000\n' }, []],
+    [
+      'groups in groups',
+      { '/proc/self/cgroup': '0::/a/b\n', '/sys/fs/cgroup/a/cpu.max': '400000 100000\n', '/sys/fs/cgroup/a/b/cpu.max': '50000 100000\n' },
+      [4, 0],
+    ],
+  ])('%s', (_, given, want) => {
+    const text = (path: string): string => {
+      if (given[path] === undefined) throw new Error('ENOENT');
+      return given[path];
+    };
+    expect(quotas(text)).toEqual(want);
+  });
+
+  it('is one at least', () => expect(defaultThreads()).toBeGreaterThanOrEqual(1));
 });
 
 it.each([
