@@ -8,6 +8,7 @@ import { QuantletError } from '../errors.ts';
 import type { Model } from '../model.ts';
 import { openBatches } from '../openai/batch-state.ts';
 import { createHandler } from '../openai/handler.ts';
+import { clientErrorBody } from '../openai/anthropic.ts';
 import { errorBody, errorResponse, HttpError } from '../openai/http-error.ts';
 import { nodeListener } from '../openai/node-listener.ts';
 import { createModels, type Models } from '../openai/models.ts';
@@ -136,8 +137,8 @@ export const serve: Command = {
     onAbort(signal, stop);
 
     // The port is open while the model loads: clients get status 503, and a supervisor sees that the process is up.
-    let handler = (_: Request): Promise<Response> =>
-      Promise.resolve(errorResponse(new HttpError(503, 'Loading model', { code: 'unavailable', headers: { 'retry-after': '1' } })));
+    const loading = new HttpError(503, 'Loading model', { code: 'unavailable', headers: { 'retry-after': '1' } });
+    let handler = (request: Request): Promise<Response> => Promise.resolve(errorResponse(loading, clientErrorBody(request)));
     let active = 0;
     const listener = nodeListener((request) => handler(request), { stallMs: stallMsOf(values) });
     const server = await serverOf(values, (request, response) => {

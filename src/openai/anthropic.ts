@@ -10,7 +10,7 @@ import { countPrompt, functionTools, leftOutOf, prepared, runChoice, conversatio
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
 import { checkFields } from './field-table.ts';
 import { booleanField, invalid, recordField, stringField, type Body } from './fields.ts';
-import type { HttpError } from './http-error.ts';
+import { errorBody, type HttpError } from './http-error.ts';
 import { JsonText } from './json-pieces.ts';
 import { withPrefill, type ChatRequest } from './prefill.ts';
 import { MESSAGE_REFUSALS } from './protocol.ts';
@@ -113,6 +113,10 @@ export function messagesError(error: HttpError): object {
   const message = tooLong(error) ?? error.message;
   return { type: 'error', error: { type, message, param, code, ...(details ? { details } : {}) }, request_id: null };
 }
+
+/** How failures of a request are written where its path is of no protocol, or of several: Anthropic's clients all name the version that they speak. */
+export const clientErrorBody = ({ headers }: Request): ((error: HttpError) => object) =>
+  headers.has('anthropic-version') ? messagesError : errorBody;
 
 /** A prompt that leaves no room, in Anthropic's words: Claude Code makes its conversation shorter when it reads them. */
 function tooLong({ message, cause }: HttpError): string | undefined {

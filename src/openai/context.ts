@@ -40,7 +40,11 @@ export interface Context {
   readonly maxMessages: number;
   /** Tells the server's owner of a failure that is the server's own. */
   report(error: unknown): void;
-  /** A failure as the endpoint's protocol writes it. */
+  /** The request's body, empty until it is read. */
+  body: Body;
+  /** Any failure, which names the fields of that body. */
+  readonly failure: (error: unknown) => HttpError;
+  /** A failure as the protocol of the endpoint, or of the client, writes it. */
   readonly errorBody: (error: HttpError) => object;
   /** Parts of the request that the answer was made without; its header x-quantlet-left-out names them. */
   readonly leftOut: string[];

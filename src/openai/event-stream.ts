@@ -41,6 +41,7 @@ export function pingMs({ limits }: { readonly limits: Limits }, body: Body): num
 interface StreamContext {
   readonly signal: AbortSignal;
   open: boolean;
+  failure(error: unknown): HttpError;
   errorBody(error: HttpError): object;
   report(error: unknown): void;
   abort(reason: unknown): void;
@@ -114,7 +115,7 @@ export function eventStream(
         controller.close();
         end();
       } catch (error) {
-        const failure = toHttpError(error);
+        const failure = context.failure(error);
         end(failure.status);
         if (failure.status === 499) return controller.error(error);
         context.report(error);
@@ -158,7 +159,7 @@ export async function promptly(
         if (done) controller.close();
         else controller.enqueue(value);
       } catch (error) {
-        const failure = toHttpError(error);
+        const failure = context.failure(error);
         if (reader || failure.status === 499) return controller.error(error);
         context.report(error);
         controller.enqueue(eventBytes(streamError(failure)));

@@ -33,9 +33,10 @@ export function numberField(
 ): number | undefined {
   const value = fieldAt(body, name);
   if (value === undefined) return undefined;
-  const { least = -Infinity, most = Infinity, integer = false } = bounds;
+  const { least = -Infinity, integer = false, most = integer ? Number.MAX_SAFE_INTEGER : Infinity } = bounds;
   if (typeof value === 'number' && value >= least && value <= most && (!integer || Number.isInteger(value))) return value;
-  const range = least === -Infinity ? '' : most === Infinity ? ` from ${least} on` : ` from ${least} to ${most}`;
+  const unbounded = most >= Number.MAX_SAFE_INTEGER && !((value as number) > most);
+  const range = least === -Infinity ? '' : unbounded ? ` from ${least} on` : ` from ${least} to ${most}`;
   throw invalid(name, `${integer ? 'a whole number' : 'a number'}${range}`, value);
 }
 

@@ -1,7 +1,7 @@
 /** createHandler: requests to their endpoints, with limits, keys, CORS and the access log. */
 import { QuantletError } from '../errors.ts';
 import { checkOptions } from '../options.ts';
-import { countMessageTokens, messages, MESSAGES_STREAM, messagesError } from './anthropic.ts';
+import { clientErrorBody, countMessageTokens, messages, MESSAGES_STREAM, messagesError } from './anthropic.ts';
 import type { Backend } from './backend.ts';
 import { batch, batchFile, cancelBatch, createBatch, deleteFile, listBatches, listFiles, uploadFile } from './batches.ts';
 import { chatCompletions, chatInputTokens } from './chat.ts';
@@ -9,7 +9,7 @@ import { completions } from './completions.ts';
 import type { Context } from './context.ts';
 import { pingMs, promptly, type StreamProtocol } from './event-stream.ts';
 import { stringField, type Body } from './fields.ts';
-import { errorBody, errorResponse, HttpError, toHttpError } from './http-error.ts';
+import { errorResponse, HttpError, toHttpError } from './http-error.ts';
 import { createMetrics } from './metrics.ts';
 import { infill } from './infill.ts';
 import { oneModel, type Lease, type Models } from './models.ts';
@@ -63,7 +63,7 @@ interface Endpoint {
   readonly list?: boolean;
   /** It reads its body itself, or has none. */
   readonly raw?: boolean;
-  /** Failures as the endpoint's protocol writes them, where that is not OpenAI's. */
+  /** Failures as the endpoint's protocol writes them, where it is not for clients of several: those write them as the client's. */
   readonly errorBody?: Context['errorBody'];
   /** It answers as a stream of events where a request has `stream`. */
   readonly stream?: StreamProtocol;
@@ -281,7 +281,9 @@ export function createHandler(served: Backend | Models, given?: HandlerOptions):
       signal: controller.signal,
       created: Math.floor(Date.now() / 1000),
       maxMessages: limits.maxMessages,
-      errorBody: (endpoint ?? route?.endpoints[0])?.errorBody ?? errorBody,
+      failure: (error) => toHttpError(error, context.body),
+      body: {},
+      errorBody: (endpoint ?? route?.endpoints[0])?.errorBody ?? clientErrorBody(request),
       abort: (reason) => controller.abort(reason),
       finish,
       atRest,
@@ -302,7 +304,7 @@ export function createHandler(served: Backend | Models, given?: HandlerOptions):
       response = await respond(request, path, route, endpoint, background || endpoint?.open === true, context, choose, look);
     } catch (error) {
       report(error);
-      response = errorResponse(toHttpError(error), context.errorBody);
+      response = errorResponse(context.failure(error), context.errorBody);
       context.open = false;
     }
     for (const [name, value] of Object.entries(corsHeaders(request, cors))) response.headers.set(name, value);
@@ -362,6 +364,7 @@ export function createHandler(served: Backend | Models, given?: HandlerOptions):
     }
     if (!open) checkKey(request, keys);
     const body = endpoint.raw ? {} : await readBody(request, { ...limits, hold: context.hold }, endpoint.list);
+    context.body = body;
     const run = async (): Promise<Response> => {
       const name = endpoint.method === 'GET' ? (context.query.get('model') ?? undefined) : stringField(body, 'model');
       const seen = endpoint.nothing !== undefined && look(name);

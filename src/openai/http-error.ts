@@ -1,5 +1,8 @@
-/** Failures as OpenAI writes them. */
+/** Failures as OpenAI writes them, in the words of requests. */
+import { isRecord } from '../chat/json.ts';
+import { CHAT_OPTIONS } from '../chat/options.ts';
 import type { QuantletError, QuantletErrorCode } from '../errors.ts';
+import type { Body } from './fields.ts';
 
 /** A refusal with its HTTP status, written as OpenAI writes errors. */
 export class HttpError extends Error {
@@ -38,22 +41,70 @@ const clientErrors: Readonly<Partial<Record<QuantletErrorCode, readonly [status:
   ERR_STATE: [400, 'invalid_state'],
 };
 
-/** An error that begins with the name of an option: the name as that of the field, and the text with it. */
-function ofField({ message }: Error): { param?: string; message: string } {
-  const [option] = /^[a-z][A-Za-z]*(?= (?:is|asks|goes|holds|names) )/.exec(message) ?? [];
-  if (option === undefined) return { message };
-  const param = option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  return { param, message: `'${param}'${message.slice(option.length)}` };
+/**
+ * Fields of requests that set an option of the library under another name than its own in snake case. A message names the one that the request has, or
+ * the first.
+ */
+const FIELDS: Readonly<Record<string, readonly string[]>> = {
+  maxTokens: ['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'n_predict'],
+  stop: ['stop', 'stop_sequences'],
+  responseFormat: ['response_format', 'text.format', 'output_config.format', 'output_format', 'json_schema'],
+  logprobs: ['logprobs', 'top_logprobs', 'n_probs'],
+  keep: ['n_keep'],
+  reasoningBudget: ['reasoning_budget_tokens', 'thinking_budget_tokens', 'thinking.budget_tokens'],
+  templateVariables: ['chat_template_kwargs'],
+  continueFinalMessage: ['continue_final_message', 'messages', 'input'],
+  onContextFull: ['quantlet.on_context_full'],
+};
+
+/** Options of a model, which no request sets. */
+const OF_THE_MODEL: readonly (readonly [option: string, words: string])[] = [
+  ['contextLength', 'context'],
+  ['chatTemplate', "the server's chat template"],
+];
+
+/** Options with a capital letter: no other word looks like them. */
+const TELLING = Object.keys(CHAT_OPTIONS).filter((option) => /[A-Z]/.test(option));
+
+/** Whether a request has a field: a path with dots, as messages name it. */
+function has(body: unknown, path: string): boolean {
+  let value = body;
+  for (const name of path.split('.')) value = isRecord(value) ? value[name] : undefined;
+  return (value ?? undefined) !== undefined;
 }
 
-/** Any failure as an HttpError. Unknown ones say nothing of their inside. */
-export function toHttpError(error: unknown): HttpError {
+/** The field that sets an option in this request. */
+const fieldOf = (option: string, body: Body): string => {
+  const names = FIELDS[option] ?? [option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)];
+  return names.find((name) => has(body, name)) ?? names[0];
+};
+
+/** An option's name in a message, not in a text that somebody else wrote: a quotation, or a path in a schema. */
+const named = (option: string): RegExp => new RegExp(`(?<![\\w"'\`/.#-])${option}(?![\\w"'\`])`, 'g');
+
+/** The message of a library error with the request's fields in place of options; one that begins with an option is about that field. */
+function ofFields({ message, code }: Pick<QuantletError, 'message' | 'code'>, body: Body): { param?: string; message: string } {
+  const said = message.replace(/^(?:generate|chat|embed|rank): (?=\w)/, '');
+  const [option] = /^[a-z][A-Za-z]*(?= (?:is|asks|goes|holds|names) )/.exec(said) ?? [];
+  const param = option === undefined ? undefined : fieldOf(option, body);
+  // Grammars and templates are texts of others: words of theirs are not ours.
+  const own = code === 'ERR_INVALID_ARGUMENT' || code === 'ERR_CONTEXT_FULL' ? TELLING : [];
+  const words = [...OF_THE_MODEL, ...own.map((name) => [name, `'${fieldOf(name, body)}'`] as const)];
+  const rest = words.reduce((text, [name, word]) => text.replaceAll(named(name), word), said.slice(option?.length ?? 0));
+  return param === undefined ? { message: rest } : { param, message: `'${param}'${rest}` };
+}
+
+/**
+ * Any failure as an HttpError. Unknown ones say nothing of their inside.
+ * @param body the request's, whose fields messages name
+ */
+export function toHttpError(error: unknown, body: Body = {}): HttpError {
   if (error instanceof HttpError) return error;
   // Not instanceof: the package may be loaded twice (bundled entries), and the code is what counts.
   const code = error instanceof Error ? (error as Partial<QuantletError>).code : undefined;
   if (error instanceof Error && typeof code === 'string' && code.startsWith('ERR_')) {
     const [status, name] = clientErrors[code] ?? [500, code.toLowerCase()];
-    const { message, ...field } = status === 400 ? ofField(error) : { message: error.message };
+    const { message, ...field } = status === 400 ? ofFields({ message: error.message, code }, body) : { message: error.message };
     return new HttpError(status, message, { ...field, code: name, cause: error });
   }
   if (error instanceof DOMException && error.name === 'TimeoutError')

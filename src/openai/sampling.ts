@@ -29,7 +29,7 @@ export function textOptions(context: Context, body: Body, stopField = 'stop'): G
   }
   if (options.temperature !== undefined && options.temperature < 0) throw invalid('temperature', 'a number from 0 on', options.temperature);
   // OpenAI's seeds are 64-bit and may be negative; the sampler's are 32-bit. -1 is none.
-  const seed = numberField(body, 'seed', { integer: true });
+  const seed = numberField(body, 'seed', { integer: true, most: Infinity });
   if (seed === -1) delete options.seed;
   else if (seed !== undefined) options.seed = Number(BigInt.asUintN(32, BigInt(seed)));
   const stop = stringsField(body, stopField, maxStops) ?? stringsField(body, 'stop', maxStops);

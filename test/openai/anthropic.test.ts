@@ -186,4 +186,17 @@ describe("Anthropic's client and /v1/messages", () => {
     };
     await expect(read()).rejects.toMatchObject({ type: 'api_error', message: expect.not.stringContaining('secret') as string });
   });
+
+  it("hears of failures in its protocol's form at every path", async () => {
+    const failed = (asked: Promise<unknown>): Promise<unknown> => asked.then(String, ({ error }: { error: unknown }) => error);
+    const of = (type: string) => ({ type: 'error', error: { type, message: expect.any(String) as string } });
+    expect(await failed(client.models.retrieve('nobody'))).toMatchObject(of('not_found_error'));
+    expect(await failed(client.get('/v1/nowhere'))).toMatchObject(of('not_found_error'));
+    expect(await failed(client.post('/v1/models', { body: {} }))).toMatchObject(of('invalid_request_error'));
+    expect(await failed(client.post('/v1/embeddings', { body: {} }))).toMatchObject(of('invalid_request_error'));
+    expect(await failed(clientOf('no').get('/v1/files'))).toMatchObject(of('authentication_error'));
+    // Without its header the form is OpenAI's.
+    const other = await handler(new Request('http://server/v1/nowhere'));
+    expect(await other.json()).toMatchObject({ error: { type: 'not_found_error', code: 'not_found' } });
+  });
 });
