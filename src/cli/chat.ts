@@ -13,6 +13,7 @@ import {
   readStdin,
   shippedModel,
   SPECULATION_FLAGS,
+  tellUnreadPipe,
   templateOf,
   textLines,
   unescape,
@@ -78,7 +79,7 @@ export const chat: Command = {
   summary: 'talk with a model',
   flags: KEYS,
   defaults: { ctx: '0' },
-  notes: `With -p the message is answered and the program ends (with -cnv or -i it goes on); without it the program asks for messages, or takes them from a pipe, one a line (all as one message with -mli); beside -p, a pipe is not read. There, commands begin with a slash:\n${CONVERSATION_HELP.trimEnd().replaceAll(/^/gm, '  ')}`,
+  notes: `With -p the message is answered and the program ends (with -cnv or -i it goes on); without it the program asks for messages, or takes them from a pipe, one a line (all as one message with -mli); next to -p a pipe is not read, which stderr says. There, commands begin with a slash:\n${CONVERSATION_HELP.trimEnd().replaceAll(/^/gm, '  ')}`,
   examples: [
     'quantlet chat -m llama-3.2-1b.Q4_K_M.gguf',
     'quantlet chat -hf ggml-org/Qwen3-0.6B-GGUF -sys "Answer in one sentence."',
@@ -92,6 +93,8 @@ export const chat: Command = {
       throw new QuantletError('ERR_USAGE', '-no-cnv is not supported here: quantlet run continues a text without a conversation');
     const said = await saidBy(values, 'message', 'file', 'the message');
     const once = said ?? (values.multilineInput && !process.stdin.isTTY ? withoutLastBreak(textLines(await readStdin())) : undefined);
+    const goesOn = once === undefined || values.conversation || values.interactive;
+    if (said !== undefined && !goesOn && !values.quiet) tellUnreadPipe(values);
     if (values.json && once === undefined) throw new QuantletError('ERR_USAGE', '--json is for one answer; give the message with -p or -f');
     const style = styleOf(values);
     const options = { ...(await generateOptions(values)), ...templateOptions(values) };
@@ -102,7 +105,7 @@ export const chat: Command = {
       if (wants !== 'logits')
         throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${model.architecture} model makes ${wants}, not text; use quantlet embed`);
       for (const warning of model.chatTemplate.warnings) process.stderr.write(`quantlet: ${printable(flagNames(warning))}\n`);
-      if (once === undefined || values.conversation || values.interactive)
+      if (goesOn)
         return await converse(
           {
             model,

@@ -253,6 +253,19 @@ export function isPiped(stat: (fd: number) => Stats = fstatSync): boolean {
   }
 }
 
+/** Names of standard input where a file is named. */
+const STDIN = /^(?:-|\/dev\/(?:stdin|fd\/0)|\/proc\/self\/fd\/0)$/;
+
+/**
+ * Says that a pipe beside a text of the flags is not read. Nothing is taken from it, not even to see whether there is anything: `while read` of a shell
+ * keeps its own lines there. On Windows a program that starts this one leaves a pipe too, so there nothing is said.
+ */
+export function tellUnreadPipe(values: object): void {
+  const isRead = Object.values(values).some((value) => typeof value === 'string' && STDIN.test(value));
+  if (isRead || process.platform === 'win32' || !isPiped()) return;
+  process.stderr.write('quantlet: standard input is not read, because a flag gives the text; -f - reads it (or leave that flag out)\n');
+}
+
 /** The chat template that the flags give in place of the model's. */
 export async function templateOf({
   chatTemplate,

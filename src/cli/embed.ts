@@ -14,6 +14,7 @@ import {
   openHeader,
   openModel,
   readStdin,
+  tellUnreadPipe,
   textLines,
   unescape,
   withoutLastBreak,
@@ -121,6 +122,7 @@ function checked({ pooling, embdNormalize: normalize = 2, json, embdOutputFormat
 async function readTexts(values: Flags): Promise<string[]> {
   const { escape, embdSeparator } = values;
   const given = await givenText(values, 'text', 'file', 'the texts');
+  if (given !== undefined) tellUnreadPipe(values);
   const all = given ?? (isPiped() ? withoutLastBreak(textLines(await readStdin())) : undefined);
   if (all === undefined) throw new QuantletError('ERR_USAGE', 'the texts come from -p, -f or a pipe; none of them was given');
   if (embdSeparator === '') throw new QuantletError('ERR_USAGE', '--embd-separator is empty; expected what stands between texts');

@@ -399,7 +399,7 @@ export const FLAGS = {
     ),
   ),
   verbose: flag('verbose', '-v --log-verbose', 'boolean', '', 'say on stderr whether turbo is on, and which flags have no effect'),
-  quiet: flag('log-disable', '', 'boolean', '', 'no summary on stderr'),
+  quiet: flag('log-disable', '', 'boolean', '', 'no summary and no hints on stderr'),
   perf: toggle('perf', '', '--no-perf', 'a summary with speeds on stderr (on)'),
   showTimings: toggle('show-timings', '', '--no-show-timings', 'speeds on stderr after each answer (off)'),
   color: flag('color', '-co', 'string', '[on|off|auto]', "dim the model's reasoning; auto: on a terminal, unless NO_COLOR is set (auto)", [

@@ -2,15 +2,18 @@
 import { canRun } from '../engine/can-run.ts';
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
+import { withMetadata } from '../gguf/metadata.ts';
 import { isaOf, isThreaded, pickBuild } from '../wasm/load.ts';
 import { FILE_FLAGS, located, openHeader, weightsMemoryOf, type Command } from './command.ts';
 import { expertLines, expertUse } from './experts.ts';
 import { parseFlags } from './parse-flags.ts';
 import { loadValues } from './flags.ts';
 import { inspect, inspectToJson, memoryLines } from './inspect.ts';
+import { overridesOf } from './metadata.ts';
 
 const KEYS = [
   ...FILE_FLAGS,
+  'overrideKv',
   'experts',
   'file',
   'prompt',
@@ -21,6 +24,8 @@ const KEYS = [
   'cacheTypeV',
   'iqWeights',
   'weightsMemory',
+  'neuronWindow',
+  'ctxCheckpoints',
   'batch',
   'parallel',
   'threads',
@@ -49,7 +54,8 @@ export const inspectCommand: Command = {
       process.stdout.write(values.json ? `${JSON.stringify(use)}\n` : `${expertLines(use).join('\n')}\n`);
       return 0;
     }
-    const gguf = await openHeader((await located({ ...values, ...(model === undefined ? {} : { model }) }, signal)).model);
+    const header = await openHeader((await located({ ...values, ...(model === undefined ? {} : { model }) }, signal)).model);
+    const gguf = withMetadata(header, overridesOf(values.overrideKv));
     const build = pickBuild(platform.features(), values.memory ? platform.forcedBuild() : 'simd');
     const isa = isaOf(build);
     if (values.memory) {
@@ -61,7 +67,7 @@ export const inspectCommand: Command = {
       return verdict.runs ? 0 : 1;
     }
     const verdict = canRun(gguf, { isa, threads: 1, free: Infinity });
-    const shown = values.json ? JSON.stringify({ ...inspectToJson(gguf), verdict }) : inspect(gguf, verdict).join('\n');
+    const shown = values.json ? JSON.stringify({ ...inspectToJson(header), verdict }) : inspect(header, verdict).join('\n');
     process.stdout.write(`${shown}\n`);
     return 0;
   },

@@ -12,6 +12,7 @@ import {
   openModel,
   readStdin,
   SPECULATION_FLAGS,
+  tellUnreadPipe,
   textLines,
   unescape,
   unreadable,
@@ -67,6 +68,7 @@ export const run: Command = {
   summary: 'continue a text',
   flags: KEYS,
   defaults: { ctx: '0' },
+  notes: 'Without -p and -f the prompt is what is piped in; next to them a pipe is not read, which stderr says.',
   examples: [
     'quantlet run -p "Once upon a time" -n 64',
     'quantlet run -m llama-3.2-1b.Q4_K_M.gguf -p "The capital of France is" -n 8 --temp 0',
@@ -173,6 +175,7 @@ async function show(prompt: string, begun: boolean, texts: Texts, gone: () => bo
 async function readPrompt(values: RunFlags): Promise<string> {
   const prompt = await givenText(values, 'prompt', 'file', 'the prompt');
   if (prompt === undefined) return isPiped() ? withoutLastBreak(textLines(await readStdin())) : '';
+  if (!values.quiet) tellUnreadPipe(values);
   return values.escape === false || lastOf(values, 'prompt', 'file') === 'file' ? prompt : unescape(prompt);
 }
 

@@ -3,7 +3,7 @@ import { printable } from '../printable.ts';
 import { QuantletError } from '../errors.ts';
 import { refuseOtherKinds } from '../engine/file-kind.ts';
 import { createTokenizer, type Tokenizer } from '../tokenize/tokenizer.ts';
-import { FILE_FLAGS, forTerminal, located, openHeader, readStdin, readText, unescape, type Command } from './command.ts';
+import { FILE_FLAGS, forTerminal, located, openHeader, readStdin, readText, tellUnreadPipe, unescape, type Command } from './command.ts';
 import type { FlagKey } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 
@@ -68,6 +68,7 @@ export const tokenize: Command = {
         'ERR_USAGE',
         `the text comes from one of -p, -f and --stdin; ${given === 0 ? 'none' : given} of them was given`,
       );
+    if (!values.stdin) tellUnreadPipe(values);
     const gguf = await openHeader((await located(values, signal)).model);
     refuseOtherKinds(gguf);
     const tokenizer = createTokenizer(gguf.metadata);

@@ -5,6 +5,7 @@
 import { QuantletError } from '../errors.ts';
 import type { HubOptions } from './options.ts';
 import { splitName, splitNames } from '../gguf/split.ts';
+import { unfetchable } from '../io/fetchable.ts';
 import { fetchPatiently } from '../io/http.ts';
 import { helperKind } from './helper-files.ts';
 import { checkedPath, whyNoName } from './names.ts';
@@ -294,6 +295,8 @@ export async function listRepo(hub: Hub, { name, revision }: Repo): Promise<HubF
       );
     };
     const pageUrl: string = url;
+    const refused = unfetchable(pageUrl, headersFor(hub, pageUrl));
+    if (refused !== undefined) throw problem(refused);
     const response: Response = await fetchPatiently(
       () => fetch(pageUrl, { headers: headersFor(hub, pageUrl), signal: AbortSignal.any([whole, AbortSignal.timeout(PAGE_MS)]) }),
       { signal: whole, retryMs: hub.retryMs },

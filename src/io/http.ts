@@ -2,6 +2,7 @@
 import type { OwnBytes } from '../globals.ts';
 import { onAbort } from '../abort.ts';
 import { QuantletError } from '../errors.ts';
+import { isRefusal, unfetchable } from './fetchable.ts';
 
 export interface HttpOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
@@ -93,7 +94,7 @@ const DROPPED: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'UND_ERR_CONNEC
 /** Whether a further try may help. Runtimes other than Node give no codes. */
 function mayBeDropped(error: unknown): boolean {
   const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
-  return code === undefined || DROPPED.has(code);
+  return DROPPED.has(code) || (code === undefined && !isRefusal(error));
 }
 
 /**
@@ -140,6 +141,8 @@ const reasonOf = (error: unknown): string =>
  */
 export async function openHttp(url: string, from: number, options: HttpOptions = {}): Promise<HttpFile> {
   const { headers, cache, signal, retryMs = RETRY_MS, stallMs = STALL_MS, advice = pageAdvice, anyVersion = false } = options;
+  const refused = unfetchable(url, headers);
+  if (refused !== undefined) throw failed(url, refused);
   const closing = new AbortController();
   const unlisten = signal ? onAbort(signal, () => closing.abort(signal.reason)) : (): void => {};
 
@@ -198,6 +201,7 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
         closing.signal.throwIfAborted();
         if (error instanceof QuantletError) throw error;
         ranged = begin > 0; // some servers and old browsers stumble over the header
+        if (isRefusal(error)) throw failed(url, reasonOf(error), error);
         why = `${reasonOf(error)} (${advice(undefined)})`;
         cause = error;
       }

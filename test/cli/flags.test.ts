@@ -1007,6 +1007,31 @@ describe('tokenize and inspect', () => {
       /^memory with 512 tokens of context\n {2}weights +\d.*\n {2}cache .*\n {2}computing .*\n {2}in all .*\n$/,
     );
   });
+  effect(inspect, ['overrideKv'], 'what the verdict and the memory are of', async () => {
+    const said = async <T>(...args: Args): Promise<T> => JSON.parse((await invoke(inspect, ['--json', ...args])).stdout) as T;
+    const overrideKv = { 'llama.context_length': 96 };
+    const model = await loadModel(shippedModel, { contextLength: 0, warmUp: false, overrideKv });
+    const flag: Args = ['--override-kv', 'llama.context_length=int:96'];
+    expect(await said(shippedModel, '--memory', ...flag)).toMatchObject({ context_length: 96, memory: model.stats.memory });
+    await model.dispose();
+    // The lists are of the file as it is.
+    expect(await said(llamaModel, '--override-kv', 'general.architecture=str:none')).toMatchObject({
+      architecture: 'llama',
+      verdict: { runs: false, code: 'ERR_UNSUPPORTED_ARCH' },
+    });
+    expect(
+      await said('--experts', '-m', golden('llama-moe.gguf'), '-f', text, '--override-kv', 'llama.expert_used_count=int:1'),
+    ).toMatchObject({
+      layers: expect.arrayContaining([expect.objectContaining({ used: 1 })]) as unknown,
+    });
+  });
+  effect(inspect, ['neuronWindow', 'ctxCheckpoints'], 'how much memory neurons and states take', async () => {
+    const memory = async (...args: Args): Promise<Model['stats']['memory']> =>
+      (JSON.parse((await invoke(inspect, ['--memory', '-c', 512, '--json', ...args])).stdout) as Model['stats']).memory;
+    expect((await memory(predicted, '--neuron-window', 5)).weights).toBeLessThan((await memory(predicted)).weights);
+    const recurrent = writeTo(folder, 'mamba.gguf', goldenModel('mamba'));
+    expect((await memory(recurrent, '-ctxcp', 1)).cache).toBeLessThan((await memory(recurrent)).cache);
+  });
   effect(inspect, ['json'], 'one object', async () => {
     expect(JSON.parse((await invoke(inspect, [llamaModel, '--json'])).stdout)).toMatchObject({ architecture: 'llama' });
     expect((await invoke(inspect, [llamaModel])).stdout).toMatch(/^(?!\{)/);

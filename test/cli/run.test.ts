@@ -1,8 +1,9 @@
 /** The command line as a shell sees it: flags, output, exit codes, signals. */
-import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { openSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
+  at,
   cliPath,
   failure,
   hasFullDisk,
@@ -335,6 +336,33 @@ describe('standard input and output', () => {
     return (await runProgram(onWindows ? process.execPath : 'sh', words, { input })).stdout;
   };
 
+  it.each([
+    ['run', ['-n', 1]],
+    ['chat', ['-n', 1, '--chat-template', 'chatml']],
+    ['embed', []],
+    ['tokenize', []],
+  ])('%s says that a pipe next to a text is not read, and takes nothing of it', (name, more) => {
+    const notes = writeTo(temporaryFolder(), 'notes.txt', 'a dog');
+    const said = (...args: (string | number)[]): { stderr: string; status: number | null } => {
+      const model = [
+        '-m',
+        name === 'embed' ? at('test/golden/arch/bert.gguf') : llamaModel,
+        ...(name === 'tokenize' ? [] : ['--no-warmup']),
+      ];
+      const all = [cliPath, name, ...model, ...more, ...args].map(String);
+      return spawnSync(process.execPath, all, { stdio: [openSync(notes, 'r'), 'pipe', 'pipe'], encoding: 'utf8' });
+    };
+    const told = process.platform === 'win32' ? '' : 'quantlet: standard input is not read, because a flag gives the text';
+    for (const flag of ['-p', '-f']) {
+      const { status, stderr } = said(flag, flag === '-p' ? 'the cat' : notes);
+      expect([status, stderr.split(';')[0]]).toEqual([
+        0,
+        told === '' ? expect.not.stringContaining('standard input') : expect.stringContaining(told),
+      ]);
+    }
+    expect(said('-f', '-').stderr).not.toContain('standard input');
+    if (name === 'run' || name === 'chat') expect(said('-p', 'the cat', '--log-disable').stderr).not.toContain('standard input');
+  });
   it('a text that is piped in is the prompt, -f - too; -p goes before it', async () => {
     const { stdout } = await shell('-p', 'the cat', '-n', 3, '--build', 'simd');
     expect(await piped('the cat\n')).toBe(stdout);

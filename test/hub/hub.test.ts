@@ -304,6 +304,14 @@ it('a list that is none, without end, or too long is refused; what is no file in
   }
 });
 
+it('a hub at a port that fetch() refuses is not asked, again and again', async () => {
+  const hub = { ...hubFor({ hub: { endpoint: 'http://127.0.0.1:6000' } }), retryMs: 60_000 };
+  expect(await failure(listRepo(hub, { name: 'org/repo', revision: 'main' }))).toMatchObject({
+    code: 'ERR_DOWNLOAD',
+    message: expect.stringMatching(/refuses port 6000/) as string,
+  });
+});
+
 it('a list is asked for again where the hub is busy or drops the connection; the wait ends with the signal', async () => {
   const files = JSON.stringify([{ type: 'file', path: 'm.gguf', size: 5 }]);
   const faults: ((response: ServerResponse) => void)[] = [

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { QuantletError } from '../../src/errors.ts';
 import { openCached, type Entry, type Meta, type Shelf } from '../../src/web/cached.ts';
 import { openHttp } from '../../src/io/http.ts';
@@ -126,6 +126,20 @@ describe('openHttp', () => {
     const missing = await serveBytes(truth, { status: 404 });
     expect(codeOf(await whole(missing.url).catch((e) => e))).toBe('ERR_DOWNLOAD');
     expect(missing.ranges.length).toBe(1);
+  });
+  it('does not try again what no fetch() makes: a port of another protocol, a name in the address, a header that is none', async () => {
+    const asked = vi.spyOn(globalThis, 'fetch');
+    const why = async (url: string, headers = {}): Promise<string> =>
+      openHttp(url, 0, { retryMs: 60_000, headers }).then(String, (error: QuantletError) => `${error.code} ${error.message}`);
+    expect(await why('http://127.0.0.1:6000/a.gguf')).toMatch(/^ERR_DOWNLOAD cannot get http:\S+: fetch\(\) refuses port 6000/);
+    expect(await why('http://me:secret@127.0.0.1/a.gguf')).toMatch(/^ERR_DOWNLOAD .*credentials/);
+    expect(await why('http://127.0.0.1/a.gguf', { authorization: 'a\nb' })).toMatch(/^ERR_DOWNLOAD .*header/i);
+    expect(asked).not.toHaveBeenCalled();
+    const elsewhere = createServer((_, response) => void response.writeHead(302, { location: 'http://127.0.0.1:6000/' }).end()).listen(0);
+    expect(await why(`http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/a.gguf`)).toMatch(/^ERR_DOWNLOAD .*: bad port$/);
+    expect(asked).toHaveBeenCalledTimes(1);
+    elsewhere.close();
+    asked.mockRestore();
   });
   it('gives up where it gets no further', async () => {
     const { url } = await serveBytes(truth, { cut: 100_000, noRange: true });
