@@ -296,7 +296,7 @@ export async function listRepo(hub: Hub, { name, revision }: Repo): Promise<HubF
     };
     const pageUrl: string = url;
     const refused = unfetchable(pageUrl, headersFor(hub, pageUrl));
-    if (refused !== undefined) throw problem(refused);
+    if (refused !== undefined) throw problem(`${refused} (${advice(hub, undefined)})`);
     const response: Response = await fetchPatiently(
       () => fetch(pageUrl, { headers: headersFor(hub, pageUrl), signal: AbortSignal.any([whole, AbortSignal.timeout(PAGE_MS)]) }),
       { signal: whole, retryMs: hub.retryMs },

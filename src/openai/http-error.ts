@@ -2,7 +2,6 @@
 import { isRecord } from '../chat/json.ts';
 import { CHAT_OPTIONS } from '../chat/options.ts';
 import type { QuantletError, QuantletErrorCode } from '../errors.ts';
-import type { Body } from './fields.ts';
 
 /** A refusal with its HTTP status, written as OpenAI writes errors. */
 export class HttpError extends Error {
@@ -40,6 +39,9 @@ const clientErrors: Readonly<Partial<Record<QuantletErrorCode, readonly [status:
   ERR_DISPOSED: [503, 'unavailable'],
   ERR_STATE: [400, 'invalid_state'],
 };
+
+/** A request's JSON. */
+type Body = Readonly<Record<string, unknown>>;
 
 /**
  * Fields of requests that set an option of the library under another name than its own in snake case. A message names the one that the request has, or
