@@ -17,16 +17,16 @@ const SERVE = {
 };
 
 /** The suite against a server that is up. */
-async function judge(server, url, version) {
+async function judge(server, url, version, told) {
   try {
-    const { faults, count } = await checkServer(url);
+    const { faults, count } = await checkServer(url, told);
     return { faults, version, checked: `${count} of the official clients' checks` };
   } finally {
     await server.stop();
   }
 }
 
-const row = (name, kind, command, before) => ({
+const row = (name, kind, command, before, told) => ({
   name: `quantlet/openai in ${name}`,
   async run() {
     copyFileSync(join(here, 'lib/openai-app.mjs'), join(app, 'openai-app.mjs'));
@@ -34,7 +34,7 @@ const row = (name, kind, command, before) => ({
     writeFileSync(file, `${imports}const handler = await createApp(loadModel, createHandler, ${JSON.stringify(model)});\n${SERVE[kind]}\n`);
     const { stdout } = await run(command(), ['--version']);
     const server = await start(command(), [...before, file], LISTENS);
-    return judge(server, server.found[1], /\d+\.\d+\.\d+/.exec(stdout)[0]);
+    return judge(server, server.found[1], /\d+\.\d+\.\d+/.exec(stdout)[0], told);
   },
 });
 
@@ -74,7 +74,10 @@ const edge = {
 
 export const openai = [
   row('Node', 'node', () => process.execPath, []),
-  row('Deno', 'deno', () => tool('@deno/linux-x64-glibc/deno'), ['run', '-A', '--node-modules-dir=manual', '--no-lock']),
+  // Deno 2.9.6 on a busy machine leaves the end of such a connection unread until the answer is written (its socket stays in CLOSE_WAIT).
+  row('Deno', 'deno', () => tool('@deno/linux-x64-glibc/deno'), ['run', '-A', '--node-modules-dir=manual', '--no-lock'], {
+    noticesLeaving: false,
+  }),
   row('Bun', 'bun', () => tool('@oven/bun-linux-x64/bin/bun'), ['run']),
   edge,
 ];
