@@ -42,6 +42,7 @@ function further(can: ChatCapabilities): string {
   if (can.oneAnswer) notes.push('what the assistant says before calls and after them becomes one message');
   if (!can.lateResults) notes.push('results go next to their calls');
   if (!can.strayResults) notes.push("results of calls that are not there are a user's messages");
+  if (!can.repeatedIds) notes.push('ids of calls that came before get a number');
   if (!can.emptyAnswer) notes.push('empty answers are left out');
   if (can.alternates) notes.push('messages of one role in a row become one');
   if (can.userFirst) notes.push("an empty user's message comes before the assistant's first");

@@ -28,6 +28,8 @@ export interface ChatCapabilities {
   readonly lateResults: boolean;
   /** Writes a result whose call is not in the conversation. */
   readonly strayResults: boolean;
+  /** Writes calls and results whose ids came before in the conversation as it writes those with ids of their own. */
+  readonly repeatedIds: boolean;
   /** Takes an assistant's message that is empty. */
   readonly emptyAnswer: boolean;
   /** Writes messages of role `tool`. */
@@ -40,6 +42,8 @@ export interface ChatCapabilities {
   readonly typedContent: boolean;
   /** Roles whose messages it takes as a list of text parts, which it then puts together itself. */
   readonly textParts: readonly PrecedingRole[];
+  /** Roles whose messages it writes with the name of who speaks (`name`). */
+  readonly names: readonly PrecedingRole[];
   /** Refuses or loses one of two messages in a row of a user, or of the assistant. */
   readonly alternates: boolean;
   /** Content of an assistant's message that has to stand between a tool's result and a user's message; null where none has to. */
@@ -169,12 +173,14 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
           [stray, assistant, next],
           [user, assistant, stray],
         ].every((messages) => writes(...messages)),
+      repeatedIds: !called || !best.calls || keepsRepeatedIds(attempt, called, available),
       emptyAnswer: writes(user, say('assistant', ''), next),
       toolResults: best.results,
       objectArguments: best.objectArguments,
       nullContent: best.nullContent,
       typedContent,
       textParts: findParts(attempt, called, available),
+      names: findNames(attempt),
       alternates: !(writes(say('user', 'probe_before'), user) && writes(user, say('assistant', 'probe_before'), assistant, next)),
       toolAnswer: called && !writes(...called, next) ? findAnswer(writes, called) : null,
       oneAnswer: called !== undefined && best.calls && !writes(user, say('assistant', 'probe_before'), ...called.slice(1), assistant, next),
@@ -300,6 +306,37 @@ function findParts(
     const text = conversations[role].length > 0 ? attempt(conversations[role], role === 'tool' ? available : undefined) : '';
     return text.includes('probe_one') && text.includes('probe_two') && !/["']type["']/.test(text);
   });
+}
+
+/** Roles whose `name` is written. */
+function findNames(attempt: (messages: readonly Message[]) => string): PrecedingRole[] {
+  const conversations: Partial<Record<PrecedingRole, readonly Message[]>> = {
+    system: [{ ...system, name: 'probe_name' }, user],
+    user: [{ ...user, name: 'probe_name' }],
+    assistant: [user, { ...assistant, name: 'probe_name' }, next],
+  };
+  return (Object.keys(conversations) as PrecedingRole[]).filter((role) => attempt(conversations[role]!).includes('probe_name'));
+}
+
+/** Is a call with the id of an earlier one written like one with an id of its own, with its result, right after the first and a turn later? */
+function keepsRepeatedIds(
+  attempt: (messages: readonly Message[], tools: unknown) => string,
+  called: readonly Message[],
+  available: unknown,
+): boolean {
+  const [, calls, result] = called;
+  const [first] = calls.tool_calls as readonly { readonly id: string; readonly function: { readonly name: string } }[];
+  const again = (id: string, name: string | undefined): Message[] => [
+    { ...calls, tool_calls: [{ ...first, id, function: { ...first.function, name: 'probe_other' } }] },
+    { ...result, tool_call_id: id, name, content: 'result_probe_again' },
+  ];
+  const unnamed = [...called.slice(0, -1), { ...result, name: undefined }];
+  return [called, unnamed].every((before, i) =>
+    [[], [assistant, next]].every((between) => {
+      const write = (id: string): string => attempt([...before, ...between, ...again(id, i === 0 ? 'probe_other' : undefined)], available);
+      return write(first.id) === write('probe0008').replaceAll('probe0008', first.id);
+    }),
+  );
 }
 
 /** Is a value of a call in the text, apart from the result that holds it too? */

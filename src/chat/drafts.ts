@@ -5,7 +5,7 @@ import type { ContentMarks } from './contents.ts';
 import type { ChatFormat } from './formats.ts';
 import type { NumberMarks } from './exact-json.ts';
 import { argumentsObject, argumentsText, contentText, type ChatMessage, type ChatPart, type ChatTool } from './messages.ts';
-import { joinResponses, placeResults, resultText, splitCalls } from './results.ts';
+import { distinctIds, joinResponses, placeResults, resultText, splitCalls } from './results.ts';
 import { orderTurns, textOf, type Draft } from './turns.ts';
 import type { Work } from '../slices.ts';
 
@@ -28,7 +28,7 @@ export function* draftsOf(messages: readonly ChatMessage[], tools: readonly Chat
     yield;
   }
   if (tools.length > 0 && !can.tools) drafts = withInstructions(drafts, toolInstructions(tools, format));
-  drafts = placeResults(drafts, can);
+  drafts = distinctIds(placeResults(drafts, can), can, (id) => callId(id, source));
   if (!can.emptyAnswer) drafts = drafts.filter((draft) => draft.role !== 'assistant' || !saysNothing(draft));
   if (!can.callsBesideContent) drafts = contentFirst(drafts, can, drafts.length);
   else if (!can.callsBesideContentEarlier) drafts = contentFirst(drafts, can, answeredFrom(drafts));

@@ -44,6 +44,45 @@ export function placeResults(drafts: readonly Draft[], { lateResults, strayResul
   return out;
 }
 
+/**
+ * Calls of one message with ids of their own, and their results with the same: in the order of both where an id comes twice. Where the template does
+ * not write ids again that came before, those of later messages too.
+ * @param write an id as the template takes it
+ */
+export function distinctIds(drafts: readonly Draft[], { repeatedIds }: ChatCapabilities, write: (id: string) => string): Draft[] {
+  const taken = new Set(drafts.flatMap(callsOf).map(({ id }) => id));
+  let seen = new Set<string>();
+  /** Ids as they are written by ids as they came, of calls that wait for their results. */
+  const written = new Map<string, string[]>();
+  const own = (id: string): string => {
+    if (!seen.has(id)) return id;
+    for (let n = 2; ; n++) {
+      const other = write(`${id}-${n}`);
+      if (!taken.has(other)) return other;
+    }
+  };
+  return drafts.map((draft) => {
+    if (draft.role === 'tool') {
+      const ids = written.get(draft.tool_call_id as string) ?? [];
+      const id = ids.length > 1 ? ids.shift()! : ids[0];
+      return id === undefined || id === draft.tool_call_id ? draft : { ...draft, tool_call_id: id };
+    }
+    const calls = callsOf(draft);
+    if (calls.length === 0) return draft;
+    if (repeatedIds) seen = new Set();
+    const mine = new Map<string, string[]>();
+    const tool_calls = calls.map((call) => {
+      const id = own(call.id);
+      seen.add(call.id);
+      taken.add(id);
+      mine.set(call.id, [...(mine.get(call.id) ?? []), id]);
+      return id === call.id ? call : { ...call, id };
+    });
+    for (const [id, ids] of mine) written.set(id, ids);
+    return { ...draft, tool_calls };
+  });
+}
+
 /** One call per assistant message, each followed by its result. */
 export function splitCalls(drafts: readonly Draft[]): Draft[] {
   const out: Draft[] = [];

@@ -4,6 +4,7 @@ import { newCallId, type ChatMessage, type ChatPart, type ChatTool } from '../ch
 import { collectEvents, type ChatEvent } from '../chat/parser.ts';
 import type { ChatOptions } from '../chat/options.ts';
 import { chatPromptWork, generationOf, prepareChatWork, runChat, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
+import { templateFor } from '../chat/template.ts';
 import { answer, answerId, createUsage, drained, mapped, timings, type Context, type UsageCounter } from './context.ts';
 import { checkFields } from './field-table.ts';
 import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
@@ -22,8 +23,19 @@ export const maxChoices = 16;
 /** A request's conversation and options. */
 export const chatRequest = (context: Context, body: Body): ChatRequest => {
   const asked = { continues: continuation(body), header: booleanField(body, 'add_generation_prompt') };
-  return withPrefill(context, { messages: messagesOf(body), options: chatOptions(context, body) }, asked);
+  const given = { messages: messagesOf(body), options: chatOptions(context, body) };
+  noteNames(context, given);
+  return withPrefill(context, given, asked);
 };
+
+/** Tells of names of speakers that the model's template does not write; a tool's is that of its call. */
+function noteNames({ backend, leftOut }: Context, { messages, options }: ChatRequest): void {
+  const { names } = templateFor(backend.chatTemplate, options.tools).capabilities;
+  messages.forEach(({ role, name }, i) => {
+    const written = role === 'tool' || names.some((one) => one === (role === 'developer' ? 'system' : role));
+    if (name && !written) leftOut.push(`messages[${i}].name`);
+  });
+}
 
 const ask =
   (work: typeof prepareChatWork) =>

@@ -19,7 +19,9 @@ const last = `{% set ns = namespace(system='', user=false) %}{% for m in message
 const parts = `{% for m in messages %}{{ m.role | capitalize }}{{ ':' if m.content[0].type == 'image' else ': ' }}{% for line in m.content %}{% if line.type == 'text' %}{{ line.text }}{% elif line.type == 'image' %}<image>{% endif %}{% endfor %}<end>{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}`;
 const developer = `{% set developer_token = '<dev>' %}{% for m in messages %}{% if m.role == 'developer' %}{{ developer_token }}{% else %}<{{ m.role }}>{% endif %}{{ m.content }}{% endfor %}`;
 const noDeveloper = `{% set developer_token = '<dev>' %}{% for m in messages %}{% if m.role not in ['system', 'user', 'assistant'] %}{{ raise_exception('Invalid message role') }}{% endif %}<{{ m.role }}>{{ m.content }}{% endfor %}`;
-const odd = { strict, last, parts, developer, noDeveloper };
+/** As Cohere's: a result whose id came before its group is left out, and the others get the number of the first call of their id. */
+const seenIds = `{% macro number(id) %}{% set ns = namespace(n=0, seen=false) %}{% for m in messages %}{% for c in m.tool_calls or [] %}{% if c.id == id and not ns.seen %}{{ ns.n }}{% set ns.seen = true %}{% endif %}{% set ns.n = ns.n + 1 %}{% endfor %}{% endfor %}{% endmacro %}{% set ns = namespace(seen=[], n=0) %}{% for m in messages %}{% if m.role == 'tool' %}{% if loop.previtem.role == 'tool' or m.tool_call_id not in ns.seen %}{% set ns.seen = ns.seen + [m.tool_call_id] %}<result {{ number(m.tool_call_id) }}>{{ m.content }}{% endif %}{% elif m.tool_calls %}{{ m.content }}{% for c in m.tool_calls %}<call {{ ns.n }}>{{ c | tojson }}{% set ns.n = ns.n + 1 %}{% endfor %}{% else %}<{{ m.role }}>{{ m.content }}{% endif %}{% endfor %}{{ tools | tojson if tools }}`;
+const odd = { strict, last, parts, developer, noDeveloper, seenIds };
 
 /** What schemas of parameters have and lack. */
 const parameterSchemas: Readonly<Record<string, unknown>> = {
@@ -55,6 +57,14 @@ describe.each([...Object.entries(odd), ...everyTemplate, ...Object.entries(NAMED
       const prompt = template.render({ messages, tools });
       const words = [...wordsOf(messages), ...tools.map((tool) => tool.function.name)];
       expect({ order, missing: words.filter((word) => !prompt.includes(word)), prompt: '' }).toEqual({ order, missing: [], prompt: '' });
+    }
+  });
+
+  it('results of calls of one message are written once, whatever their ids', () => {
+    for (const order of ['one id for two calls', 'an id again in the next round']) {
+      const prompt = template.render({ messages: orders[order], tools: [weather] });
+      for (const word of ['SNOW-RESULT', 'RAIN-RESULT']) expect(prompt.split(word).length - 1, prompt).toBe(1);
+      expect(prompt.indexOf('SNOW-RESULT')).toBeLessThan(prompt.indexOf('RAIN-RESULT'));
     }
   });
 
@@ -101,6 +111,33 @@ describe.each([...Object.entries(odd), ...everyTemplate, ...Object.entries(NAMED
     const over = atOnce(template.renderWork({ messages: begun('Once', 'I know-it.'), continueFinal: true }));
     expect(over.text).toMatch(/I know-it\.[^]+Once$/);
     expect(openReasoning(reasoning, over.opening!), over.text).toBeUndefined();
+  });
+});
+
+describe('ids that come again', () => {
+  const of = (source: string, order: string): string =>
+    createChatTemplate(source, tokens).render({ messages: orders[order], tools: [weather] });
+
+  it('become ids of their own where the template knows calls by them', () => {
+    for (const order of ['an id again a turn later', 'an id again in the next round', 'one id for two calls'])
+      expect(of(seenIds, order)).toMatch(/<result 0>SNOW-RESULT[^]*<result 1>RAIN-RESULT/);
+    expect(createChatTemplate(seenIds, tokens).capabilities.repeatedIds).toBe(false);
+  });
+
+  it('stay as they came in other turns elsewhere, and in one message become two', () => {
+    const source = `{% for m in messages %}{% for c in m.tool_calls or [] %}<{{ c.id }}>{{ c.function.arguments | tojson }}{% endfor %}{{ '<to ' ~ m.tool_call_id ~ '>' if m.role == 'tool' }}{{ m.content }}{% endfor %}{{ tools | tojson if tools }}`;
+    expect(of(source, 'an id again a turn later').match(/<(to )?abc.*?>/g)).toEqual([
+      '<abcdefgh1>',
+      '<to abcdefgh1>',
+      '<abcdefgh1>',
+      '<to abcdefgh1>',
+    ]);
+    expect(of(source, 'one id for two calls').match(/<(to )?abc.*?>/g)).toEqual([
+      '<abcdefgh1>',
+      '<abcdefgh1-2>',
+      '<to abcdefgh1>',
+      '<to abcdefgh1-2>',
+    ]);
   });
 });
 

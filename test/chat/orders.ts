@@ -40,7 +40,29 @@ const withoutIds = ({ tool_call_id: _, tool_calls, ...message }: ChatMessage): C
   ...message,
   ...(tool_calls ? { tool_calls: tool_calls.map(({ id: _, ...call }) => call) } : {}),
 });
+/** The same with one id for all calls, as servers give them that count anew in each answer, or give none. */
+const oneId = ({ tool_calls, ...message }: ChatMessage): ChatMessage => ({
+  ...message,
+  ...(tool_calls ? { tool_calls: tool_calls.map((call) => ({ ...call, id: 'abcdefgh1' })) } : {}),
+  ...(message.tool_call_id === undefined ? {} : { tool_call_id: 'abcdefgh1' }),
+});
 const question = user('FIRST-QUESTION');
+const twoTurns: readonly ChatMessage[] = [
+  question,
+  calls('', 'OSLO-CALL'),
+  result('OSLO-CALL', 'SNOW-RESULT'),
+  assistant('FIRST-ANSWER'),
+  user('SECOND-QUESTION'),
+  calls('', 'BERN-CALL'),
+  result('BERN-CALL', 'RAIN-RESULT'),
+];
+const twoRounds = twoTurns.filter(({ content }) => content !== 'FIRST-ANSWER' && content !== 'SECOND-QUESTION');
+const twoAtOnce: readonly ChatMessage[] = [
+  question,
+  calls('', 'OSLO-CALL', 'BERN-CALL'),
+  result('OSLO-CALL', 'SNOW-RESULT'),
+  result('BERN-CALL', 'RAIN-RESULT'),
+];
 
 /** Orders of roles that clients send, by name. Every word in capitals must be in the prompt. */
 export const orders: Readonly<Record<string, readonly ChatMessage[]>> = {
@@ -76,6 +98,10 @@ export const orders: Readonly<Record<string, readonly ChatMessage[]>> = {
   'assistant, user': [assistant('FIRST-ANSWER'), user('FIRST-QUESTION')],
   'system, assistant, user': [system('FIRST-SYSTEM'), assistant('FIRST-ANSWER'), user('FIRST-QUESTION')],
   'system, user, call, result': [system('FIRST-SYSTEM'), ...called],
+  'an id again a turn later': twoTurns.map(oneId),
+  'an id again in the next round': twoRounds.map(oneId),
+  'one id for two calls': twoAtOnce.map(oneId),
+  'one id for two calls, twice': [...twoAtOnce, assistant('FIRST-ANSWER'), user('SECOND-QUESTION'), ...twoAtOnce.slice(1)].map(oneId),
   'user, call, result, user': [...called, user('SECOND-QUESTION')],
   'user, call, result, system': [...called, system('SECOND-SYSTEM')],
   'system, user, call, result, system, user': [system('FIRST-SYSTEM'), ...called, system('SECOND-SYSTEM'), user('SECOND-QUESTION')],

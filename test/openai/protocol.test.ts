@@ -302,6 +302,26 @@ describe('requests in the shapes that clients send', () => {
     text: { verbosity: 'medium' },
   };
 
+  it("speakers' names: told where the template does not write them", async () => {
+    const messages = [
+      { role: 'system', content: 'Be brief.', name: 'rules' },
+      { role: 'user', content: 'Hi', name: 'Ann' },
+      { role: 'assistant', content: 'Yes?', name: '' },
+      { role: 'user', content: 'And I', name: null },
+    ];
+    const plain = await post('/v1/chat/completions', { messages });
+    expect([plain.status, plain.headers.get('x-quantlet-left-out')]).toEqual([200, 'messages[0].name, messages[1].name']);
+    const template = `{% for m in messages %}<{{ m.role }}{{ ' ' ~ m.name if m.name and m.role == 'user' }}>{{ m.content }}{% endfor %}`;
+    let prompt = '';
+    const named = createHandler(scriptedBackend((text) => ((prompt = text), 'ok'), { template }));
+    const headers = { 'content-type': 'application/json' };
+    const response = await named(
+      new Request('http://server/v1/chat/completions', { method: 'POST', headers, body: JSON.stringify({ messages }) }),
+    );
+    expect(response.headers.get('x-quantlet-left-out')).toBe('messages[0].name');
+    expect(prompt).toContain('<user Ann>Hi');
+  });
+
   it('Codex: is answered, and told what was left out', async () => {
     const response = await post('/v1/responses', codex);
     expect([response.status, response.headers.get('x-quantlet-left-out')]).toEqual([200, 'tools[1]']);
