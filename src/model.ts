@@ -250,8 +250,8 @@ export class Model {
   }
 
   /**
-   * Scores of the documents as answers to the query, by a reranker: higher is better, in the
-   * documents' order.
+   * Scores of the documents as answers to the query, in their order, by a reranker. A higher score
+   * is better.
    * @throws ERR_INVALID_ARGUMENT if the model is not a reranker, ERR_CONTEXT_FULL for a pair that
    * is too long, ERR_DISPOSED, or signal.reason
    */

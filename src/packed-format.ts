@@ -17,14 +17,17 @@ export const forIsa = <T extends string>(cell: ByIsa<T>, isa: Isa): T => (typeof
 /**
  * Loops of packed products. A name has the rows x columns of sums that the loop keeps, and a suffix
  * for the formats it is made for:
- * - `s16`: a scale for every 16 weights
- * - `q2_K`, `q6_K`: such scales, and codes of 2 or 6 bits
- * - `signs`: 8-bit codes, to which the activations' signs are applied
- * - `i16`, `nibbles`: codes as i16, or as two nibbles
- * - `bits`: codes of 1 and 2 bits without integer scales
- * - `trits`: codes of base 3
- * - `grid`, `levels`: entries of a grid, or their 4-bit levels
- * - `nvfp4`: f32 scales
+ *
+ * | suffix | formats |
+ * |---|---|
+ * | s16 | a scale for every 16 weights |
+ * | q2_K, q6_K | such scales, and codes of 2 or 6 bits |
+ * | signs | 8-bit codes, to which the activations' signs are applied |
+ * | i16, nibbles | codes as i16, or as two nibbles |
+ * | bits | codes of 1 and 2 bits without integer scales |
+ * | trits | codes of base 3 |
+ * | grid, levels | entries of a grid, or their 4-bit levels |
+ * | nvfp4 | f32 scales |
  */
 export type ColumnLoop =
   | 'gemv_16x1'

@@ -46,12 +46,11 @@ export interface Kernels {
    */
   readonly vecDotType?: 'f32' | 'q8_0' | 'q8_1' | 'q8_K';
   /**
-   * Kernels that convert rows of f32 to this type; undefined: none.
-   * - `row`: quantize_row_<name>(x, y, k).
-   * - `weighted`: the same, and quantize_imatrix_<name>(x, y, k, imatrix, work) for rows with
-   *   importance weights.
-   * - `search`: scales are searched with and without weights: quantize_row_<name>(x, y, k, work),
-   *   and quantize_imatrix_<name>, whose imatrix may be 0.
+   * Kernels that convert rows of f32 to this type; undefined: none. `row` has
+   * quantize_row_<name>(x, y, k). `weighted` also has quantize_imatrix_<name>(x, y, k, imatrix,
+   * work), for rows with importance weights. `search` searches for scales, with and without
+   * weights: quantize_row_<name>(x, y, k, work), and quantize_imatrix_<name>, whose imatrix may be
+   * 0.
    */
   readonly quantizer?: 'row' | 'weighted' | 'search';
   /**

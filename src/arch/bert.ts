@@ -25,7 +25,7 @@ function embeddings(g: GraphContext, hp: HParams): Tensor {
 }
 
 interface Variant {
-  /** Position encoding besides learnt positions: rope, or ALiBi with this max_bias. */
+  /** Position encoding in addition to learnt positions: rope, or ALiBi with this max_bias. */
   readonly turns?: boolean;
   readonly maxBias?: number;
   /** Activation of the feed-forward's gate; undefined: there is no gate. */

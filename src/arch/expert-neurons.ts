@@ -21,10 +21,11 @@ export const hasExpertNeurons = (g: GraphContext, il: number): boolean => g.has(
 
 /**
  * Weighted sum of the chosen experts' outputs. The neurons of all experts are treated as rows of
- * one matrix; neurons of experts that a token is not routed to do not fire.
- * @param gates of the chosen experts, f32 [n_ff, n_used, n_tokens]
- * @param ids of the chosen experts, i32 [n_used, n_tokens]
- * @param weights of the chosen experts, f32 [1, n_used, n_tokens], each at least 0
+ * one matrix. Neurons of experts that a token is not routed to do not fire. Gates, ids and weights
+ * are those of the chosen experts.
+ * @param gates f32 [n_ff, n_used, n_tokens]
+ * @param ids i32 [n_used, n_tokens]
+ * @param weights f32 [1, n_used, n_tokens], each at least 0
  */
 export function expertNeurons(
   g: GraphContext,

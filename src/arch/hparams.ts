@@ -41,13 +41,13 @@ export interface HParams {
    */
   readonly decoder: { readonly nLayer: number; readonly start: number | undefined } | undefined;
   readonly nHead: number;
-  /** Of layers with attention (recurrent layers have none). */
+  /** KV heads of layers with attention (recurrent layers have none). */
   readonly nHeadKv: number;
   /** A layer without KV heads is recurrent. */
   isRecurrent(il: number): boolean;
   /** Dimensions of a query and key head. */
   readonly headDim: number;
-  /** Of a value head. */
+  /** Dimensions of a value head. */
   readonly valueDim: number;
   /** Neurons of a feed-forward; of the first layer if layers differ. */
   readonly nFf: number;

@@ -1,4 +1,4 @@
-/** Exports of every entry besides its own loadModel. Nothing here depends on a platform. */
+/** Exports of every entry, in addition to its own loadModel. Nothing here depends on a platform. */
 export type { Chat, ChatResult, EventLogprobs, ModelChatEvent as ChatEvent, ModelChatOptions } from '../chat/generation.ts';
 export type { CallRead, CallReader, ParsedCall } from '../chat/calls.ts';
 export type { BegunPrompt, Continuation } from '../chat/begun.ts';

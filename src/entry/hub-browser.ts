@@ -31,9 +31,8 @@ function partsOfUrl(url: URL): readonly URL[] {
 /**
  * Downloads a model, as loadModel does while it reads it, unless it is cached. Resumes an
  * interrupted download.
- * @param source `hf:OWNER/REPO[:QUANT]` or `hf:OWNER/REPO/FILE.gguf`, or a URL, relative to the
- * page
- * @returns the URL of its file; for a split model, of the first file
+ * @param source URL (relative to the page), `hf:OWNER/REPO[:QUANT]` or `hf:OWNER/REPO/FILE.gguf`
+ * @returns URL of its (first) file
  * @throws QuantletError ERR_DOWNLOAD, ERR_IO if the browser does not store it,
  * ERR_INVALID_ARGUMENT, or signal.reason
  */
@@ -106,10 +105,10 @@ export async function list(options?: Pick<DownloadOptions, 'endpoint'>): Promise
 }
 
 /**
- * Removes a cached model: all its parts, also of an incomplete download.
- * @param source the source it was downloaded from, or its `source` in list()
- * @returns number of bytes freed; 0 if it was not cached
- * @throws QuantletError ERR_BUSY if it is being loaded, ERR_INVALID_ARGUMENT
+ * Removes a cached model, also if its download is incomplete.
+ * @param source as for download(), or its `source` in list()
+ * @returns bytes freed, 0 if it was not cached
+ * @throws QuantletError ERR_BUSY while it is being loaded, ERR_INVALID_ARGUMENT
  */
 export async function remove(source: string | URL, options?: RemoveOptions): Promise<number> {
   const { endpoint } = checkOptions('remove', options, REMOVE_OPTIONS);

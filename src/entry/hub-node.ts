@@ -20,8 +20,8 @@ export type { DownloadOptions, HubOptions, KeptModel, ListOptions, RemoveOptions
  * Downloads a model, as loadModel does before it reads it, unless it is already downloaded. Resumes
  * an interrupted download, and checks size and SHA-256. If several processes want the same file,
  * one downloads it.
- * @param source `hf:OWNER/REPO[:QUANT]` or `hf:OWNER/REPO/FILE.gguf`, or a URL
- * @returns the path of its file; for a split model, of the first file
+ * @param source URL, `hf:OWNER/REPO[:QUANT]` or `hf:OWNER/REPO/FILE.gguf`
+ * @returns path of its file; for a split model, of the first file
  * @throws QuantletError ERR_DOWNLOAD, ERR_IO, ERR_INVALID_ARGUMENT, or signal.reason
  */
 export async function download(source: string | URL, options?: DownloadOptions): Promise<string> {
@@ -36,9 +36,9 @@ export async function list(options?: Pick<HubOptions, 'folder'>): Promise<KeptMo
 }
 
 /**
- * Removes a downloaded model: all its parts, also of an incomplete download.
- * @param source the source it was downloaded from, or its `source` or `path` in list()
- * @returns number of bytes freed; 0 if it was not there
+ * Removes a downloaded model, also if its download is incomplete.
+ * @param source as for download(), or its `source` or `path` in list()
+ * @returns bytes freed, 0 if it was not there
  * @throws QuantletError ERR_IO, ERR_INVALID_ARGUMENT, or signal.reason
  */
 export async function remove(source: string | URL, options?: RemoveOptions): Promise<number> {

@@ -53,7 +53,7 @@ function featuresOnce(): Features {
 }
 
 /**
- * Enables relaxed SIMD on Node 20, which has it behind a flag. The flag affects the whole process,
+ * Enables relaxed SIMD on Node 20, where it needs a flag. The flag affects the whole process,
  * including running workers, so it is set only by the command line and for callers who ask for a
  * relaxed build. Newer versions have it enabled and do not know the flag.
  */

@@ -27,18 +27,16 @@ export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
   /** Writes control tokens as text, except those that end the text. Default false. */
   special?: boolean;
   /**
-   * Action if prompt and text together exceed the context.
-   * - `error` (default): ERR_CONTEXT_FULL, for a prompt that does not fit and for a text that fills
-   *   the context before maxTokens.
-   * - `shift`: drops the older half of the tokens after the first `keep`, computes the rest again,
-   *   and continues.
-   * - `truncate-middle`: cuts the middle out of a prompt that is too long, and ends the text when
-   *   the context is full.
+   * Action if prompt and text together exceed the context. `error` (default) throws
+   * ERR_CONTEXT_FULL, for a prompt that does not fit and for a text that fills the context before
+   * maxTokens. `shift` drops the older half of the tokens after the first `keep`, computes the rest
+   * again, and continues. `truncate-middle` cuts the middle out of a prompt that is too long, and
+   * ends the text when the context is full.
    */
   onContextFull?: 'error' | 'shift' | 'truncate-middle';
   /**
-   * With `shift`: number of first prompt tokens that are never dropped, besides the token that
-   * begins a sequence; -1: all. At most half of the context. Default 0.
+   * With `shift`: number of first prompt tokens that are never dropped, in addition to the token
+   * that begins a sequence; -1: all. At most half of the context. Default 0.
    */
   keep?: number;
   /**

@@ -1,14 +1,9 @@
 /**
  * A sequence as bytes: its tokens, keys and values, to continue in another process or later.
  *
- * - "qltstate"
- * - version, u32
- * - length of the header, u32
- * - header, JSON
- * - tokens, i32
- * - prompt of an encoder, i32
- * - states of recurrent layers
- * - for each layer and head: K, V, in the order of the cache (cache-runs.ts)
+ *   | "qltstate" | version u32 | header length u32 | header, JSON | tokens i32 |
+ *   | prompt of an encoder, i32 | states of recurrent layers |
+ *   | for each layer and head: K, V, in the order of the cache (cache-runs.ts) |
  *
  * The header names the model and the cache's types. Its `tokens` is their number, its `sum` the
  * fingerprint of everything after the header. Numbers are little-endian. The contents do not depend

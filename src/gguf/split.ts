@@ -111,12 +111,12 @@ export interface OpenedGGUF {
 }
 
 /**
- * Opens a model that may be split, from its first file, and finds the other parts by their names.
+ * Opens a model that may be split, from its first file. The other parts are found by name.
  *
  * @param first the opened file
  * @param name its name or path
- * @param open opens a name or path of the same form as `name`
- * @throws QuantletError ERR_SOURCE if parts cannot be found or opened; and as readSplitGGUF
+ * @param open opens a name or path of that form
+ * @throws ERR_SOURCE if parts cannot be opened; and as readSplitGGUF
  */
 export const openSplitGGUF = async (
   first: Bytes,

@@ -134,8 +134,8 @@ export const tensorBytes = ({ type, ne }: Pick<WriteTensor, 'type' | 'ne'>): num
   rowSize(type, ne[0]) * ne.slice(1).reduce((a, b) => a * b, 1);
 
 /**
- * Header of a GGUF file and the offset of every tensor's data, in the order given, aligned to
- * `general.alignment` (default 32).
+ * Header of a GGUF file and the offset of every tensor's data. Tensors keep the order given and are
+ * aligned to `general.alignment` (default 32).
  *
  * @throws QuantletError ERR_INVALID_ARGUMENT for an unknown value type, a bad alignment or rows
  * that do not fill blocks

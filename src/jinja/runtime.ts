@@ -8,9 +8,9 @@ import { JinjaError, type Runtime, type Table } from './values.ts';
 export class TemplateBudget extends Error {}
 
 /**
- * Steps of one rendering, besides those that the length of the conversation adds. Templates in use
- * take 25 to 140 steps a message. One that searches all earlier messages for each message takes 550
- * at 200 messages.
+ * Steps of one rendering; the length of the conversation adds more. Templates in use take 25 to 140
+ * steps a message. One that searches all earlier messages for each message takes 550 at 200
+ * messages.
  */
 const STEPS = 5_000_000;
 /** Characters that one step reads. */

@@ -14,12 +14,10 @@ export interface Logprobs extends TokenLogprob {
 }
 
 /**
- * Natural log probabilities in the model's own distribution, before any step of a sampler.
+ * Natural log probabilities in the model's own distribution, before any sampler step.
  * @param logits ne [n_vocab], never written
- * @param id the chosen token
- * @param n number of most probable tokens to return
- * @throws QuantletError ERR_LOGITS on NaN or Infinity, ERR_INVALID_ARGUMENT for an id or n out of
- * range
+ * @param n number of most probable tokens
+ * @throws ERR_LOGITS on NaN or Infinity, ERR_INVALID_ARGUMENT for an id or n out of range
  */
 export function logprobs(logits: Float32Array, id: number, n: number): Logprobs {
   if (!Number.isInteger(id) || id < 0 || id >= logits.length)

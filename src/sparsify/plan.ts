@@ -10,13 +10,10 @@ import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 
 /**
- * Change of a tensor.
- * - `copy`: same bytes.
- * - `rows`: rows in the new order.
- * - `transposed`: columns, in the new order, become rows.
- * - `squares`: the sum of squares of the columns of each head.
- * - `bundled`: rows in the new order, each followed by the matching column of another tensor
- *   (`beside`).
+ * Change of a tensor. `copy` keeps its bytes. `rows` puts rows in the new order. `transposed` makes
+ * rows of its columns, in the new order. `squares` gives the sum of squares of the columns of each
+ * head. `bundled` puts rows in the new order, each followed by the matching column of another
+ * tensor (`beside`).
  */
 export type Change = 'copy' | 'rows' | 'transposed' | 'squares' | 'bundled';
 

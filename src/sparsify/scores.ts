@@ -12,8 +12,8 @@ export interface Scores {
   /** Counts a neuron's score. */
   add(score: number, fires: boolean): void;
   /**
-   * Numbers of neurons, over all tokens, that score at least the threshold (a multiple of 1 /
-   * PER_UNIT): those that fire, and those that do not.
+   * Numbers of neurons, over all tokens, that score at least the threshold: those that fire
+   * (`firing`), and the others (`idle`). The threshold is a multiple of 1 / PER_UNIT.
    */
   above(threshold: number): { readonly firing: number; readonly idle: number };
 }
