@@ -1,4 +1,7 @@
-/** One generation at work: a slot, the text so far, and the tokens that the next step computes. */
+/**
+ * State of one running generation: a slot, the text so far, and the tokens that the next step
+ * computes.
+ */
 import type { ModelInternals } from '../engine/model-internals.ts';
 import { isSame, type Slot } from '../engine/slots.ts';
 import { QuantletError } from '../errors.ts';
@@ -12,8 +15,9 @@ import { Stopwatch, type Timings } from './timings.ts';
 import { ContextWindow } from './window.ts';
 
 /**
- * Decodes in steps. A step computes the prompt, later the newest token, followed by a draft if one was made. From each of its
- * logits the sampler chooses a token, as long as the token before it is the one that was drafted.
+ * Decodes in steps. A step computes the prompt, later the newest token, followed by a draft if
+ * there is one. From each row of logits the sampler chooses a token, as long as the token before it
+ * equals the drafted one.
  */
 export class Decoding {
   readonly slot: Slot;
@@ -26,19 +30,28 @@ export class Decoding {
   private readonly grammar: Grammar | undefined;
   private readonly drafts: Drafts;
   private readonly stopwatch: Stopwatch;
-  /** Tokens that the text follows: the prompt, or a decoder's start token if an encoder reads the prompt. */
+  /**
+   * Tokens that the text follows: the prompt, or a decoder's start token if an encoder reads the
+   * prompt.
+   */
   private readonly prompt: readonly number[];
   /** Tokens that an encoder has to read first. */
   private readonly source: readonly number[];
   /** Tokens of the prompt that the slot had already. */
   private readonly nReused: number;
-  /** Mask of the first token. It is computed during the prompt, in case the grammar refuses the sampler's own choice. */
+  /**
+   * Mask of the first token. It is computed during the prompt, in case the grammar refuses the
+   * sampler's own choice.
+   */
   private readonly firstMask: Promise<void> | undefined;
 
   /** Tokens of the next step. Logits are wanted from index `firstOutput` on. */
   private readonly tokens: number[];
   private firstOutput: number;
-  /** Logits whose token the grammar refused: the next token is chosen from them, with the grammar's mask. */
+  /**
+   * Logits whose token the grammar refused: the next token is chosen from them, with the grammar's
+   * mask.
+   */
   private refused: Float32Array | undefined;
   /** An error of the sampler or of a step, kept until the caller has seen the tokens before it. */
   private failed: { readonly error: unknown } | undefined;
@@ -82,7 +95,7 @@ export class Decoding {
     return this.stopwatch.timings(promptTokens, this.text.ids.length, this.drafts.counts());
   }
 
-  /** Has an encoder read the prompt, if the model has one. */
+  /** Lets the encoder read the prompt, if the model has one. */
   async readSource(): Promise<void> {
     if (this.source.length > 0) await this.model.scheduler.encode(this.slot, this.source, this.request.options.signal);
   }
@@ -112,7 +125,10 @@ export class Decoding {
     );
   }
 
-  /** Lets the grammar choose: its mask may take a while, and other generations continue meanwhile. */
+  /**
+   * Chooses with the grammar's mask. Computing the mask may take a while, and other generations
+   * continue meanwhile.
+   */
   private async chooseMasked(logits: Float32Array): Promise<void> {
     await (this.text.ids.length === 0 ? this.firstMask : this.grammar?.prepare());
     this.request.options.signal?.throwIfAborted();
@@ -156,7 +172,10 @@ export class Decoding {
     this.drafts.shift(left, text.ids.length);
   }
 
-  /** Chooses the token after tokens[index]; true: it is the one that was drafted, so the next logits belong to the text too. */
+  /**
+   * Chooses the token after tokens[index]. Returns true if it equals the drafted token: the next
+   * logits then belong to the text, too.
+   */
   private readonly choose = (logits: Float32Array, index: number): boolean => {
     try {
       const id = this.sampler.sampleFreely(logits);

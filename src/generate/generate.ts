@@ -22,7 +22,10 @@ export function createGeneration(
   return createStream('generation', () => run(model, prompt, options));
 }
 
-/** The loop of a generation: computes a step, yields the tokens that it brought, until the text is over. */
+/**
+ * The loop of a generation: computes a step, yields the tokens that it brought, until the text is
+ * over.
+ */
 async function* run(
   model: ModelInternals,
   prompt: string | readonly number[],

@@ -1,4 +1,7 @@
-/** Text of a generation while it grows: tokens, their text up to a stop string, and the reason why it ended. */
+/**
+ * Text of a generation while it grows: tokens, their text up to a stop string, and the reason for
+ * its end.
+ */
 import { logprobs, type Logprobs } from '../sample/logprobs.ts';
 import type { Sampler } from '../sample/sampler.ts';
 import type { Detokenizer } from '../tokenize/stream.ts';
@@ -6,13 +9,16 @@ import type { Tokenizer } from '../tokenize/tokenizer.ts';
 import type { GenerationPart, GenerationResult } from './result.ts';
 import type { StopMatcher } from './stop.ts';
 
-/** What a text is made with. */
+/** Settings of a text. */
 export interface TextRules {
   readonly tokenizer: Tokenizer;
   readonly sampler: Sampler;
   readonly detokenizer: Detokenizer;
   readonly stop: StopMatcher;
-  /** Alternatives per token whose log probabilities are wanted; -1 or Infinity: no log probabilities at all. */
+  /**
+   * Alternatives per token whose log probabilities are wanted; -1 or Infinity: no log probabilities
+   * at all.
+   */
   readonly logprobs: number;
   readonly ignoreEos: boolean;
   /** Longest text in tokens. */
@@ -68,7 +74,9 @@ export class GeneratedText {
     return this.finishReason === undefined;
   }
 
-  /** Releases text that was withheld because a stop string could have begun with it. Call once, at the end. */
+  /**
+   * Releases text that was withheld because it could begin a stop string. Call once, at the end.
+   */
   end(): string {
     const rest = this.stopText === undefined ? this.rules.stop.end() : '';
     this.text += rest;

@@ -2,7 +2,10 @@
 import type { Slot } from '../engine/slots.ts';
 import { withoutMiddle } from './checked.ts';
 
-/** Follows how much room a sequence has left in its slot, and makes room by dropping its middle. */
+/**
+ * Tracks the room that a sequence has left in its slot, and makes room by dropping the middle of
+ * the sequence.
+ */
 export class ContextWindow {
   /** Tokens of prompt and text that were dropped. */
   private dropped = 0;
@@ -29,7 +32,8 @@ export class ContextWindow {
   /**
    * Drops half of what follows the first `keep` tokens.
    * @param lastId the newest token, which the slot does not have yet
-   * @returns the sequence that is left. Keys depend on positions, so everything after the gap has to be computed again
+   * @returns the sequence that is left. Keys depend on positions, so everything after the gap has
+   * to be computed again
    */
   shift(lastId: number): number[] {
     const all = [...this.slot.tokens, lastId];
@@ -38,7 +42,7 @@ export class ContextWindow {
     return left;
   }
 
-  /** Forgets what was computed beyond the `seen` tokens that the caller got: the slot is left as if they were all. */
+  /** Truncates the slot to the `seen` tokens that the caller received. */
   leave(seen: number): void {
     this.slot.truncate(this.nPrompt + Math.max(seen - 1, 0) - this.dropped);
   }

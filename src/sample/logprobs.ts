@@ -17,7 +17,7 @@ export interface Logprobs extends TokenLogprob {
  * Natural log probabilities in the model's own distribution, before any sampler step.
  * @param logits ne [n_vocab], never written
  * @param n number of most probable tokens
- * @throws ERR_LOGITS on NaN or Infinity, ERR_INVALID_ARGUMENT for an id or n out of range
+ * @throws ERR_LOGITS on NaN or Infinity, ERR_INVALID_ARGUMENT for a wrong id or n
  */
 export function logprobs(logits: Float32Array, id: number, n: number): Logprobs {
   if (!Number.isInteger(id) || id < 0 || id >= logits.length)

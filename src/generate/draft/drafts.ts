@@ -1,13 +1,15 @@
-/** Drafts of one generation: the sequence they continue, and what became of them. */
+/** Drafts of one generation: the sequence that they continue, and counts of accepted tokens. */
 import type { DraftCounts } from '../timings.ts';
 import type { Drafting } from './drafter.ts';
 
 /** Asks for drafts step by step and counts how many were right. */
 export class Drafts {
   private drafting: Drafting | undefined;
-  /** Starts drafting afresh: after a context shift nothing that was learned applies. */
+  /** Restarts drafting: after a context shift, nothing that was learned applies. */
   private readonly restart: () => Drafting | undefined;
-  /** The sequence that the slot will hold: prompt and text, without what a context shift dropped. */
+  /**
+   * The sequence that the slot will hold: prompt and text, without what a context shift dropped.
+   */
   private sequence: number[];
   /** Length of the text that is part of `sequence`. */
   private nText = 0;
@@ -41,7 +43,10 @@ export class Drafts {
     return undefined;
   }
 
-  /** The prompt (or what a context shift left) has been computed: the draft model reads it too. */
+  /**
+   * Call when the prompt (or the sequence left by a context shift) is computed: the draft model
+   * reads it, too.
+   */
   begin(): Promise<void> | undefined {
     return this.drafting?.begin(this.sequence);
   }
@@ -51,7 +56,10 @@ export class Drafts {
     this.acceptedAt[index] = (this.acceptedAt[index] ?? 0) + 1;
   }
 
-  /** Continues with what a context shift left, which ends with the whole text so far, of `nText` tokens. */
+  /**
+   * Continues with the sequence left by a context shift. It ends with the whole text so far, which
+   * has `nText` tokens.
+   */
   shift(sequence: readonly number[], nText: number): void {
     if (!this.drafting) return;
     this.drafting = this.restart();
