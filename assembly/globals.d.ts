@@ -1,4 +1,4 @@
-/** For editors and the type check: what the compiler knows from asconfig.json. */
+/** Names that the compiler knows from asconfig.json, declared for editors and the type check. */
 
-/** Defined in the dot-add builds alone ("use": DOT_ADD=1). */
+/** Defined in the dotadd builds only ("use": DOT_ADD=1). */
 declare const DOT_ADD: i32;

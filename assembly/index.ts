@@ -1,4 +1,7 @@
-/** The ABI: everything that the host may call. Arguments are numbers and pointers; src/wasm/abi.ts says and checks what they must be. */
+/**
+ * The ABI: every function that the host may call. Arguments are numbers and pointers;
+ * src/wasm/abi.ts declares them and checks them.
+ */
 import { grids_end } from './type/block/iq_grids';
 
 export { begin, compute } from './runtime/compute';
@@ -8,7 +11,10 @@ export { attention_scratch } from './ops/attention_walk';
 export { act_row_size, blocked_columns, quantize_act } from './matmul/act';
 export { is_packable, mul_mat_packed, mul_mat_packed_scratch, packed_act_type, packed_row, packed_rows, repack } from './matmul/packed';
 
-/** First byte the host may use: everything below belongs to this instance's static data and what is expanded from it. */
+/**
+ * First byte that the host may use. The instance's static data, and the tables expanded from it,
+ * lie below.
+ */
 export function heap_base(): usize {
   return grids_end();
 }

@@ -1,7 +1,13 @@
-/** What perplexity needs of a row of logits: its log-sum-exp, its log-probabilities in 16 bits, and its divergence from another model's. */
+/**
+ * Kernels of perplexity, on a row of logits: its log-sum-exp, its log-probabilities as 16-bit
+ * codes, and its divergence from another model's log-probabilities.
+ */
 import { exp_f32x4 } from './math';
 
-/** Elements whose exponentials are added in four f32 lanes before they join the f64 sum: with 16 a lane, that rounds less than exp does. */
+/**
+ * Exponentials that are added in f32 lanes before the lanes join the f64 sum. That is 16 a lane,
+ * whose rounding error is below that of exp.
+ */
 const PART: i32 = 64;
 
 @inline
@@ -15,8 +21,8 @@ function exp(x: f32): f32 {
 }
 
 /**
- * Of n f32 at x stores at out, as f64: the largest, the smallest, the sum of e^(x - largest), and the index of the largest (the first of equals).
- * A NaN makes the sum NaN.
+ * Stores four f64 at out for the n f32 at x: the largest, the smallest, the sum of e^(x - largest),
+ * and the index of the largest (the first if several are equal). A NaN makes the sum NaN.
  */
 export function sum_exp(x: usize, n: i32, out: usize): void {
   let largest = load<f32>(x);
@@ -46,7 +52,10 @@ export function sum_exp(x: usize, n: i32, out: usize): void {
   store<f64>(out, <f64>at, 24);
 }
 
-/** y = n u16 of the n f32 at x: 0 up to `floor`, and above it how many steps of 1 / inv_scale, rounded half to even (llama-perplexity's nearest_int). */
+/**
+ * Quantises the n f32 at x to u16 at y: 0 for numbers up to `floor`; above it, the distance in
+ * steps of 1 / inv_scale, rounded half to even (llama-perplexity's nearest_int).
+ */
 export function pack_log_probs(x: usize, n: i32, y: usize, floor: f32, inv_scale: f32): void {
   for (let i = 0; i < n; i++) {
     const v = load<f32>(x + (<usize>i << 2));
@@ -55,8 +64,11 @@ export function pack_log_probs(x: usize, n: i32, y: usize, floor: f32, inv_scale
 }
 
 /**
- * Kullback-Leibler divergence of the row at x (n f32, log-sum-exp `norm`) from log-probabilities `scale * q + floor`, q being n u16 at base:
- * sum of p_base * (ln p_base - ln p) over what is more probable than e^-16. Stores at out, as f64, the index of the largest q (the first of equals).
+ * Returns the Kullback-Leibler divergence of a row (n f32 at x, log-sum-exp `norm`) from a base
+ * model's log-probabilities `scale * q + floor`, q being the n u16 at base.
+ *
+ * The sum of p_base * (ln p_base - ln p) leaves out tokens with p_base <= e^-16. Stores at out, as
+ * f64, the index of the largest q (the first if several are equal).
  */
 export function kl_divergence(x: usize, n: i32, norm: f32, base: usize, scale: f32, floor: f32, out: usize): f64 {
   let sum: f64 = 0;

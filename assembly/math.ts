@@ -1,11 +1,15 @@
 /**
- * Transcendental functions on four lanes, as polynomials: the same bits on every engine, unlike Math.exp.
- * test/kernel/math.test.ts sweeps all of f32 and holds them to: exp and log 1 ulp, tanh 2, sigmoid and silu 3 (results below 2^-119 may be 0);
- * gelu, gelu_quick and gelu_erf 5e-7 of the larger of 1 and the result.
+ * Transcendental functions on four lanes, as polynomials: the same bits on every engine, unlike
+ * Math.exp.
+ *
+ * test/kernel/math.test.ts sweeps all of f32 with these bounds: exp and log 1 ulp, tanh 2, sigmoid
+ * and silu 3 (results below 2^-119 may be 0). The bound of gelu, gelu_quick and gelu_erf is 5e-7 of
+ * the larger of 1 and the result.
  */
 import { trunc_fitting } from './simd';
 
-// Four lanes of each constant of e^x: V8 builds a v128 constant at every use, in three instructions where a load is one.
+// Four lanes of each constant of e^x. They are loaded, because V8 builds a v128 constant at every
+// use, in three instructions.
 const CONSTANTS = memory.data<f32>(
   [
     1.44269504088896341, 1.44269504088896341, 1.44269504088896341, 1.44269504088896341, 0.693359375, 0.693359375, 0.693359375, 0.693359375,
@@ -24,8 +28,9 @@ function constant(i: usize): v128 {
 }
 
 /**
- * e^x. Cephes' range reduction: n = round(x / ln 2), r = x - n ln 2 in two parts, degree-6 polynomial, times 2^n.
- * Below -87.33 the result is 0 (subnormals are flushed), above 88.72 it is Inf; NaN stays NaN. Maximum error 1 ulp.
+ * e^x. Cephes' range reduction: n = round(x / ln 2), r = x - n ln 2 in two parts, a polynomial of
+ * degree 6, times 2^n. Below -87.33 the result is 0 (subnormals are flushed), above 88.72 it is
+ * Inf; NaN stays NaN. Maximum error 1 ulp.
  */
 @inline
 export function exp_f32x4(x: v128): v128 {
@@ -38,7 +43,8 @@ export function exp_f32x4(x: v128): v128 {
   p = f32x4.add(f32x4.mul(p, r), constant(7));
   p = f32x4.add(f32x4.mul(p, r), constant(8));
   p = f32x4.add(f32x4.add(f32x4.mul(f32x4.mul(p, r), r), r), constant(9));
-  // 2^n in two halves, so that n = 128 does not leave the exponent's range before the product does. What n is for large x and NaN does not matter.
+  // 2^n as a product of two powers, because 2^128 itself is not an f32. For large x and NaN, n may
+  // be anything: the result is replaced below.
   const i = trunc_fitting(n);
   const half = i32x4.shr_s(i, 1);
   const one = constant(9);
@@ -49,14 +55,15 @@ export function exp_f32x4(x: v128): v128 {
 }
 
 /**
- * ln x. x = m 2^e with m in [sqrt 1/2, sqrt 2), then Cephes' logf of m - 1, plus e ln 2 in two parts. Subnormals are scaled up first.
- * 0 and -0 give -Inf, numbers below 0 NaN; Inf and NaN stay.
+ * ln x. x = m 2^e with m in [sqrt 1/2, sqrt 2), then Cephes' logf of m - 1, plus e ln 2 in two
+ * parts. Subnormals are scaled up first. 0 and -0 give -Inf, numbers below 0 give NaN; Inf and NaN
+ * stay.
  */
 @inline
 export function log_f32x4(x: v128): v128 {
   const subnormal = f32x4.lt(x, i32x4.splat(0x00800000));
   const bits = v128.bitselect(f32x4.mul(x, f32x4.splat(8388608)), x, subnormal);
-  const exponent = i32x4.shr_s(i32x4.sub(bits, i32x4.splat(0x3f3504f3)), 23); // against sqrt 1/2
+  const exponent = i32x4.shr_s(i32x4.sub(bits, i32x4.splat(0x3f3504f3)), 23); // relative to sqrt 1/2
   const e = f32x4.convert_i32x4_s(i32x4.sub(exponent, v128.and(subnormal, i32x4.splat(23))));
   const r = f32x4.sub(i32x4.sub(bits, i32x4.shl(exponent, 23)), constant(9));
   const z = f32x4.mul(r, r);
@@ -76,14 +83,16 @@ export function log_f32x4(x: v128): v128 {
   return v128.or(p, f32x4.lt(x, f32x4.splat(0)));
 }
 
-/** (e^x - 1 - x) / x^2 for x of [-0.35, 0.35]: the polynomial that exp_f32x4 ends in. */
+/** (e^x - 1 - x) / x^2 for x in [-0.35, 0.35]: the polynomial at the end of exp_f32x4. */
 export function exp_rest(x: v128): v128 {
   let p = constant(3);
   for (let i = 4; i < 9; i++) p = f32x4.add(f32x4.mul(p, x), constant(i));
   return p;
 }
 
-/** exp_f32x4 and log_f32x4 as functions of their own, where calls cost less than code. */
+/**
+ * exp_f32x4 and log_f32x4 without inlining, for places where code size matters more than a call.
+ */
 export function exp_of(x: v128): v128 {
   return exp_f32x4(x);
 }
@@ -91,7 +100,10 @@ export function log_of(x: v128): v128 {
   return log_f32x4(x);
 }
 
-/** ln(1 + e^x); what 1 + e^x loses of a small e^x is added to the logarithm again. Above 20 it is x, as in ggml. */
+/**
+ * ln(1 + e^x). A small e^x loses bits in 1 + e^x, so the lost part is added to the logarithm. Above
+ * 20 the result is x, as in ggml.
+ */
 @inline
 export function softplus_f32x4(x: v128): v128 {
   const e = exp_of(x);
@@ -135,7 +147,10 @@ export function soft_cap_f32x4(x: v128, cap: v128): v128 {
   return f32x4.mul(cap, tanh_f32x4(f32x4.div(x, cap)));
 }
 
-/** x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), which is x times the sigmoid of twice the argument. */
+/**
+ * x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), computed as x times the sigmoid of twice the
+ * argument of tanh.
+ */
 @inline
 export function gelu_f32x4(x: v128): v128 {
   const u = f32x4.mul(
@@ -151,7 +166,10 @@ export function gelu_quick_f32x4(x: v128): v128 {
   return f32x4.div(x, f32x4.add(f32x4.splat(1), exp_f32x4(f32x4.mul(x, f32x4.splat(-1.702)))));
 }
 
-/** x / 2 (1 + erf(x / sqrt 2)). erf is an odd polynomial below 1 (Cephes' erff) and 1 - erfc beyond (Numerical Recipes' erfcc); absolute error of erf 2e-7. */
+/**
+ * x / 2 (1 + erf(x / sqrt 2)). erf is an odd polynomial below 1 (Cephes' erff) and 1 - erfc above
+ * (Numerical Recipes' erfcc). The absolute error of erf is 2e-7.
+ */
 @inline
 export function gelu_erf_f32x4(x: v128): v128 {
   const one = f32x4.splat(1);
@@ -177,7 +195,7 @@ export function gelu_erf_f32x4(x: v128): v128 {
   q = f32x4.add(f32x4.mul(q, t), f32x4.splat(1.00002368));
   q = f32x4.add(f32x4.mul(q, t), f32x4.splat(-1.26551223));
   const erfc = f32x4.mul(t, exp_f32x4(f32x4.sub(q, z)));
-  // 1 + erf(s): for s <= -1 it is erfc(|s|) itself, without cancellation.
+  // 1 + erf(s). For s <= -1 this is erfc(|s|) itself, without cancellation.
   const far = v128.bitselect(erfc, f32x4.sub(f32x4.splat(2), erfc), f32x4.lt(s, f32x4.splat(0)));
   const sum = v128.bitselect(f32x4.add(one, f32x4.mul(p, s)), far, f32x4.lt(a, one));
   return f32x4.mul(f32x4.mul(x, f32x4.splat(0.5)), sum);

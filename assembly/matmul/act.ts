@@ -1,43 +1,60 @@
 /**
- * Activations of the packed products: f32 rows quantised to 8 bits in sub-blocks of 32 and laid out as the product's loops read them, once for all
- * products, threads and chunks that do. (An activation's row is a column of the product.) A type of activations says two things.
+ * Activations of the packed products: f32 rows quantised to 8 bits in sub-blocks of 32, in the
+ * layout that the product's loops read. This is done once for all products, threads and chunks. A
+ * row of activations is a column of the product.
  *
- * The scale. TYPE_ACT: each sub-block has a scale d of its own; d and the quants are those of ggml's quantize_row_q8_0_ref, except that d stays f32
- * (q8_0 rounds it to f16) and that d below 2^-126 is 0 (in f16, d below 2^-25 is). With ACT_K, for weights in super-blocks, as ggml's q8_K: one d
- * for 8 sub-blocks, so that the integer products of a super-block are one sum, and all that is left of a sub-block is one product with its scales and one
- * addition. (It took the GEMV of q4_K from 0.82 to 1.01 of q4_0's speed, of q6_K from 0.91 to 1.06, of q5_K from 0.67 to 0.75, of q2_K from 0.50 to
- * 0.61, and the GEMM of q4_K from 0.89 to 1.04 and of q2_K from 0.63 to 0.86: Node 24, one thread, from memory.)
+ * A type of activations is TYPE_ACT plus flags. They decide which elements share a scale d:
  *
- * With ACT_64, for formats of 1 and 2 bits (format/few_bits.ts) and for nvfp4, one d for 2 sub-blocks, so that one f32 step does for 64 weights.
+ *   (none)   Each sub-block has its own d. d and the quants are those of ggml's
+ *            quantize_row_q8_0_ref, except that d stays f32 (q8_0 rounds it to f16) and that d below
+ *            2^-126 is 0 (in f16, d below 2^-25 is 0).
+ *   ACT_K    One d for 8 sub-blocks, as in ggml's q8_K, for weights in super-blocks. The integer
+ *            products of a super-block are one sum; a sub-block only costs one product with its
+ *            scales and one addition. Much faster for all K formats.
+ *   ACT_64   One d for 2 sub-blocks, so that there is one f32 step for 64 weights: for formats of 1
+ *            and 2 bits (format/few_bits.ts) and for nvfp4.
+ *   ACT_4    Quants are -7..7 instead of -127..127: activations of 4 bits in the same bytes, for every
+ *            loop. It measures what a model would lose by them (QuaRot, arXiv 2404.00456); no loop is
+ *            faster for it.
  *
- * With ACT_4, quants are of -7 to 7 and not of -127 to 127: activations of 4 bits, in the same bytes, for every loop. They measure what a model would lose
- * by them (QuaRot, arXiv 2404.00456); no loop is faster for it.
+ * They also decide the layout. A sub-block is one of these (in the simd build quants are i16):
  *
- * The layout, in which a sub-block is one of these (in the simd build quants are i16):
+ *   column:        | 32 quants i8 | d f32 | sum of the quants f32 | lane sums of quants 0..15, 2 x i16 |
+ *                  | lane sums of quants 16..31 |
+ *   with ACT_K:    | 32 quants i8 | d f32; in odd sub-blocks, sums of the one before and of this one,
+ *                  2 x i16 | sums of both halves, 2 x i16 | (lane sums as above) |
+ *   with ACT_64:   | 32 quants i8 | d f32; in odd sub-blocks, lane sums of all 64 quants, 2 x i16 |
+ *                  (the rest as above) |
+ *   column block:  | 4 bytes of quants of each of four columns, then the next 4 ... | d x 4 | sum x 4 |
+ *                  | lane sums x 4 | lane sums x 4 |
  *
- *   column:        | 32 quants i8 | d f32 | sum of the quants f32 | lane sums of quants 0..15, 2 x i16 | lane sums of quants 16..31 |
- *   with ACT_K:    | 32 quants i8 | d f32; in odd sub-blocks, sums of the one before and of this one, 2 x i16 | sums of both halves, 2 x i16 | (lane sums) |
- *   with ACT_64:   | 32 quants i8 | d f32; in odd sub-blocks, lane sums of all 64 quants, 2 x i16 | (as above) |
- *   column block:  | 4 bytes of quants of each of four columns, then the next 4 ... | d x 4 | sum x 4 | lane sums x 4 | lane sums x 4 |
+ * Four columns side by side are a column block (columns.ts). From four columns on, column blocks
+ * are used, and the remainder lies column after column (blocked_columns).
  *
- * Four columns side by side are a column block (columns.ts). From four columns on they lie in column blocks, the rest one by one (blocked_columns).
+ *   ACT_16XN        Up to MOST_16XN columns lie one after the other, for gemm_16xn.ts.
+ *   ACT_SIGNS       For 8-bit codes. One column, for gemv_16x1_signs.ts:
+ *                   | |quants| of k 0..3, 16..19, 4..7, 20..23, ... | their signs, 255 if negative |
+ *                   | d f32 | sum of |negative quants| i32 |
+ *                   Column blocks have i16 quants if the GEMM takes codes as i16 (dot_signed.ts).
+ *   ACT_I8          With ACT_SIGNS: column blocks as without it.
+ *   ACT_PAIR_ORDER  One column, for gemv_16x1_q2_K.ts:
+ *                   | word w (0..7): quants 2w and 2w + 1 of each half | (the rest as above) |
  *
- *   ACT_16XN        up to MOST_16XN columns lie one by one, for gemm_16xn.ts
- *   ACT_SIGNS       for 8-bit codes. One column, for gemv_16x1_signs.ts:
- *                   | |quants| of k 0..3, 16..19, 4..7, 20..23, ... | their signs, 255 where negative | d f32 | sum of |negative quants| i32 |
- *                   Column blocks have i16 quants where the GEMM takes codes as i16 (dot_signed.ts)
- *   ACT_I8          with ACT_SIGNS: column blocks as without
- *   ACT_PAIR_ORDER  one column, for gemv_16x1_q2_K.ts: | word w (0..7): quants 2w and 2w + 1 of either half | (the rest as above) |
+ * Lane sums are negated partial sums, one for each of the two i16 lanes in which a dot sums a row:
+ * k % 4 in {0, 1} and k % 4 in {2, 3}.
  *
- * Lane sums are minus the partial sums that the two i16 lanes of a row's dot see: of k % 4 in {0, 1} and of k % 4 in {2, 3}.
- * A block with a NaN or an Inf gets d = NaN, by which every product multiplies: outputs that read the block are NaN, in plain products
- * (quantize_activations in quantize.ts) as in packed ones, and others are not.
+ * A block with a NaN or an Inf gets d = NaN. Every product multiplies by d, so outputs that read
+ * the block are NaN and others are not. Plain products do the same (quantize_activations in
+ * quantize.ts).
  */
 import { PAIR_SUMS, QUANT_BYTES } from './dot';
 import { EVEN_ODD, even_bytes, odd_bytes } from './dot_signed';
 import { hsum_i32, trunc_fitting } from '../simd';
 
-/** The least type id of activations in tensors of the plan, behind all of ggml's (src/graph/layout.ts has it too), and what is added to it. */
+/**
+ * First type id of activations in tensors of the plan, above all of ggml's ids (also in
+ * src/graph/layout.ts), and the flags that are added to it.
+ */
 export const TYPE_ACT: u32 = 256;
 export const ACT_K: u32 = 1;
 export const ACT_16XN: u32 = 2;
@@ -46,15 +63,15 @@ export const ACT_PAIR_ORDER: u32 = 6;
 export const ACT_64: u32 = 8;
 export const ACT_I8: u32 = 16;
 export const ACT_4: u32 = 32;
-/** The bits of a type that say the layout of columns: none, ACT_16XN, ACT_SIGNS or ACT_PAIR_ORDER. */
+/** Bits of a type that choose the layout of columns: 0, ACT_16XN, ACT_SIGNS or ACT_PAIR_ORDER. */
 const ACT_LAYOUT: u32 = 6;
 
-/** Columns that gemm_16xn takes at most: beyond them a panel is as fast, where it is not faster. */
+/** Most columns for gemm_16xn. With more, a panel is at least as fast. */
 export const MOST_16XN: i32 = 16;
 /** Columns of a column block. */
 export const COLS: usize = 4;
 
-/** Whether quants of one column are i8, not i16. Static. */
+/** True if the quants of one column are i8, false if i16. Static. */
 const I8_QUANTS: bool = QUANT_BYTES == 1;
 
 /** Byte offsets in a column's sub-block, and its size. */
@@ -71,17 +88,19 @@ export const SIGNS_D: usize = 64;
 export const SIGNS_START: usize = 68;
 export const SIGNS_SUB: usize = 72;
 
-/** Bytes of a column block's sub-block, and of one for 8-bit codes, whose quants may be i16. */
+/**
+ * Bytes of a column block's sub-block; COLS_SUB_SIGNED is for 8-bit codes, whose quants may be i16.
+ */
 export const COLS_SUB: usize = COLS * ACT_SUB;
 export const COLS_SUB_SIGNED: usize = EVEN_ODD ? COLS * (ACT_SUB + 32) : COLS_SUB;
 
-/** Whether column blocks are for 8-bit codes. */
+/** True if column blocks are laid out for 8-bit codes. */
 @inline
 function is_signed(type: u32): bool {
   return (type & (ACT_LAYOUT | ACT_I8)) == ACT_SIGNS;
 }
 
-/** Up to MOST_16XN columns lie one by one. */
+/** True if up to MOST_16XN columns lie one after the other. */
 @inline
 export function is_few(type: u32): bool {
   return (type & ACT_LAYOUT) == ACT_16XN;
@@ -93,20 +112,24 @@ export function cols_sub_of(type: u32): usize {
   return is_signed(type) ? COLS_SUB_SIGNED : COLS_SUB;
 }
 
-/** Elements that share a d. */
+/** Number of elements that share a d. */
 export function act_block(type: u32): i32 {
   return type & ACT_K ? 256 : type & ACT_64 ? 64 : 32;
 }
 
-/** Bytes from one column of ne00 elements (a multiple of 32) to the next; a column block has COLS times as many. */
+/**
+ * Bytes from one column of ne00 elements (a multiple of 32) to the next. A column block has COLS
+ * times as many.
+ */
 export function act_row_size(type: u32, ne00: i32): usize {
   return <usize>(ne00 >> 5) * max((type & ACT_LAYOUT) == ACT_SIGNS ? SIGNS_SUB : ACT_SUB, cols_sub_of(type) / COLS);
 }
 
 /**
- * How many of ncols columns lie in column blocks, from the first one on; the tensor has room for a multiple of four. One or two columns left over
- * cost less as GEMVs than as a block filled up with copies of the last one, which is what three become (three columns alone are not worth a panel: they
- * are GEMVs too).
+ * Number of columns that lie in column blocks; they come first. The tensor has room for a multiple
+ * of four columns. A remainder of 1 or 2 columns runs as GEMVs, which cost less than a padded
+ * block. A remainder of 3 is padded to 4 by repeating the last column, except when there are only 3
+ * columns: then they are GEMVs too.
  */
 export function blocked_columns(type: u32, ncols: i32): i32 {
   const rest = ncols & 3;
@@ -114,13 +137,16 @@ export function blocked_columns(type: u32, ncols: i32): i32 {
   return rest < 3 || ncols < 4 ? ncols - rest : ncols;
 }
 
-/** The bits of f32 without the sign, one further left. */
+/** Bits of |x|, shifted left by one. */
 @inline
 function twice(x: v128): v128 {
   return i32x4.add(x, x);
 }
 
-/** C's roundf of four f32, as i32: what truncation leaves over is exact, and so is its double, which truncates to the +-1 that is missing. */
+/**
+ * C's roundf of four f32, as i32. The remainder after truncation is exact, and so is its double,
+ * which truncates to the missing +-1.
+ */
 @inline
 function rounded(x: v128): v128 {
   const t = trunc_fitting(x);
@@ -134,7 +160,7 @@ function quants(x: v128, y: v128, id: v128): v128 {
   return i16x8.narrow_i32x4_s(rounded(f32x4.mul(x, id)), rounded(f32x4.mul(y, id)));
 }
 
-/** Minus the sums of 16 quants with k % 4 < 2 and of those with k % 4 >= 2, as two i16. */
+/** Minus the sums of 16 quants as two i16: of those with k % 4 < 2 and of those with k % 4 >= 2. */
 @inline
 function lane_sums(a: v128, b: v128): i32 {
   let s = i32x4.extadd_pairwise_i16x8_s(i16x8.add(a, b));
@@ -142,7 +168,10 @@ function lane_sums(a: v128, b: v128): i32 {
   return i32x4.extract_lane(i16x8.narrow_i32x4_s(s, s), 0);
 }
 
-/** The largest |x| of the 32 f32 at x, in every lane that of eight; as bits of `twice`, which sort like the numbers, with NaN above Inf: a NaN cannot hide. */
+/**
+ * Largest |x| of the 32 f32 at x; lane i has the largest of eight of them. The result is bits of
+ * `twice`, which sort like the numbers, with NaN above Inf: so a NaN is never lost.
+ */
 @inline
 function largest(x: usize): v128 {
   const m0 = i32x4.max_u(
@@ -157,8 +186,9 @@ function largest(x: usize): v128 {
 }
 
 /**
- * Quantises elements [i, i + n) of column c of ncols, f32 at x, to their place in the activations of the type at act; i and n are multiples of
- * act_block(type). stride: bytes from one column to the next, act_row_size() or more.
+ * Quantises elements [i, i + n) of column c of ncols, f32 at x, into the activations at act. i and
+ * n are multiples of act_block(type). stride: bytes from one column to the next, at least
+ * act_row_size().
  */
 export function quantize_act(type: u32, x: usize, i: i32, n: i32, act: usize, stride: usize, c: i32, ncols: i32): void {
   const block = act_block(type);
@@ -168,7 +198,7 @@ export function quantize_act(type: u32, x: usize, i: i32, n: i32, act: usize, st
   const in_block = c < blocked;
   const signs = layout == ACT_SIGNS;
   const bytes = in_block ? cols_sub_of(type) : signs ? SIGNS_SUB : ACT_SUB;
-  // The third column of a block that has only three is its fourth, too.
+  // If the last block has only three columns, the third is stored as the fourth too.
   const doubled = c == blocked - 1 && (c & 3) == 2;
   let dst = act + (in_block ? <usize>(c >> 2) * COLS * stride + (<usize>(c & 3) << 2) : <usize>c * stride) + <usize>(i >> 5) * bytes;
   for (const last = x + (<usize>n << 2); x != last;) {
@@ -232,7 +262,7 @@ function store_quants(layout: u32, dst: usize, q0: v128, q1: v128, q2: v128, q3:
   }
 }
 
-/** Stores a column's sub-block for ACT_SIGNS; first, second: its halves. */
+/** Stores a column's sub-block for ACT_SIGNS. first, second: the quants of its halves. */
 @inline
 function store_signs(dst: usize, first: v128, second: v128, d: f32): void {
   const zero = i32x4.splat(0);
@@ -252,8 +282,9 @@ function store_signs(dst: usize, first: v128, second: v128, d: f32): void {
 }
 
 /**
- * Stores a sub-block of one column of a column block: dst is where the first word of its quants goes, the others follow in steps of 16 bytes.
- * (Inlined: V8's revectoriser ends the process where vectors that it joined are arguments of a call.)
+ * Stores a sub-block of one column of a column block. dst is the address of the first word of
+ * quants; the other words follow in steps of 16 bytes. (Inlined: V8's revectoriser crashes the
+ * process if vectors that it joined are arguments of a call.)
  */
 @inline
 function store_in_block(signed: bool, dst: usize, q0: v128, q1: v128, q2: v128, q3: v128, scale: i32, sums: i32, l0: i32, l1: i32): void {
@@ -270,7 +301,7 @@ function store_in_block(signed: bool, dst: usize, q0: v128, q1: v128, q2: v128, 
   store<i32>(dst, l1, 48);
 }
 
-/** Stores the four words of v, 16 bytes apart; returns where the next goes. */
+/** Stores the four words of v, 16 bytes apart; returns the address for the next word. */
 @inline
 function store_words(dst: usize, v: v128): usize {
   v128.store32_lane(dst, v, 0);
@@ -280,7 +311,10 @@ function store_words(dst: usize, v: v128): usize {
   return dst + 64;
 }
 
-/** Stores sixteen bytes as words of two i16: k and k + 2, then k + 1 and k + 3 of every four; returns where the next go. */
+/**
+ * Stores sixteen bytes as words of two i16: k and k + 2, then k + 1 and k + 3 of every four.
+ * Returns the address for the next word.
+ */
 @inline
 function store_even_odd(dst: usize, v: v128): usize {
   const even = even_bytes(v);
@@ -296,13 +330,13 @@ function store_even_odd(dst: usize, v: v128): usize {
   return dst + 128;
 }
 
-/** Two i16 plus two i16. */
+/** Adds two pairs of i16. */
 @inline
 function add_pairs(a: i32, b: i32): i32 {
   return ((a & 0xffff0000) + (b & 0xffff0000)) | ((a + b) & 0xffff);
 }
 
-/** The sum of two i16. */
+/** Sum of the two i16 of a pair. */
 @inline
 function both(pair: i32): i32 {
   return <i32><i16>pair + (pair >> 16);

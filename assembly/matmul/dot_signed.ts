@@ -1,54 +1,65 @@
 /**
- * The dot products of signed 8-bit codes (q8_0, and the levels of iq4_nl and iq4_xs), which are too wide for the 7-bit operand of dot.ts:
+ * Dot products of signed 8-bit codes: q8_0, and the levels of iq4_nl and iq4_xs. They are too wide
+ * for the 7-bit operand of dot.ts.
  *
- *   GEMV   with relaxed SIMD, codes as the signed operand times |activation| (gemv_16x1_signs.ts); in the simd build code + 128 as in dot.ts
- *   GEMM   codes and activations as i16, i32 sums (gemm_8x4_i16.ts); in the dotadd build the two nibbles of code + 128 (gemm_8x4_nibbles there)
+ *   GEMV   relaxed SIMD: codes are the signed operand, |activation| is the 7-bit one
+ *          (gemv_16x1_signs.ts). simd build: code + 128, as in dot.ts.
+ *   GEMM   codes and activations as i16, i32 sums (gemm_8x4_i16.ts). dotadd build: the two nibbles
+ *          of code + 128 (gemm_8x4_nibbles in the same file).
  */
 import { HAS_DOT_ADD, HAS_PAIR_DOT, HAS_RELAXED_DOT, held } from '../simd';
 
-/** Whether the GEMM takes codes as i16, not as two nibbles. */
+/** True if the GEMM takes codes as i16; else it takes them as two nibbles. */
 export const I16_CODES: bool = !HAS_DOT_ADD;
-/** Whether i16 codes and activations of the GEMM lie as k, k + 2, k + 1, k + 3 of every four: one shift makes each two of bytes, where neighbours take a shuffle. */
+/**
+ * True if i16 codes and activations of the GEMM lie as k, k + 2, k + 1, k + 3 of every four. One
+ * shift then makes two i16 of bytes; neighbours would need a shuffle.
+ */
 export const EVEN_ODD: bool = HAS_PAIR_DOT;
 /** Bytes of the codes of 32 weights of 8 rows in the GEMM's panel, as i16 or as nibbles. */
 export const SIGNED_CODES: usize = 512;
 
 /**
- * Packed codes are signed, except in the simd build: there they are + 128, every bit but the sign's as it is, because widening unsigned bytes to i16
- * takes one operation and signed ones, in the upper half of a vector, two.
+ * XOR mask between signed and packed codes. Packed codes are signed, except in the simd build:
+ * there they are code + 128, which flips the sign bit only. Widening unsigned bytes to i16 takes
+ * one operation, signed bytes in the upper half of a vector take two.
  */
 const FLIP: u8 = HAS_RELAXED_DOT ? 0 : 128;
 
 const SIGN: usize = memory.data<u8>([128]);
 
-/** A signed code as it is packed. */
+/** Packed form of one signed code. */
 @inline
 export function packed_code(code: u8): u8 {
   return code ^ FLIP;
 }
 
-/** Sixteen signed codes as they are packed, and packed ones as signed ones. */
+/** Packed form of sixteen signed codes. Applied to packed codes, gives the signed ones back. */
 @inline
 export function packed_codes(v: v128): v128 {
   return FLIP ? v128.xor(v, v128.load8_splat(SIGN)) : v;
 }
 
-/** s plus w . a, signed 8-bit codes times 7-bit activations: i32 sums, since a pair's products fit i16 and two pairs' do not. ones: eight i16. */
+/**
+ * s + w . a: signed 8-bit codes times 7-bit activations. Sums are i32, since the products of one
+ * pair fit i16 and those of two pairs do not. ones: eight i16.
+ */
 @inline
 export function mac_signed(s: v128, a: v128, w: v128, ones: v128): v128 {
   if (HAS_DOT_ADD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(w, a, s);
   return i32x4.add(s, i32x4.dot_i16x8_s(i16x8.relaxed_dot_i8x16_i7x16_s(w, a), ones));
 }
 
-/** The mask that store_signed_quad takes, to be kept in a register. */
+/** Mask for store_signed_quad, to be kept in a register. */
 @inline
 export function nibble_mask(): v128 {
   return held(15);
 }
 
 /**
- * Stores the packed codes w (a weight vector of dot.ts) as quad t (0..7) of a sub-block in the panel at p, 64 bytes a quad with those of another group:
- * two steps of two k, the same two as in an activation's word; or low nibbles, then high ones.
+ * Stores the packed codes w (a weight vector of dot.ts) as quad t (0..7) of a sub-block in the
+ * panel at p. A quad takes 64 bytes, together with the other group's. It is two steps of two k (the
+ * same two as in a word of activations), or low nibbles and then high ones.
  */
 @inline
 export function store_signed_quad(p: usize, t: usize, w: v128, mask: v128): void {
@@ -64,13 +75,13 @@ export function store_signed_quad(p: usize, t: usize, w: v128, mask: v128): void
   v128.store(p, EVEN_ODD ? odd_bytes(v) : i16x8.extend_high_i8x16_s(v), 32);
 }
 
-/** Bytes k and k + 2 of every four as i16. */
+/** Bytes k and k + 2 of every four, as i16. */
 @inline
 export function even_bytes(v: v128): v128 {
   return i16x8.shr_s(i16x8.shl(v, 8), 8);
 }
 
-/** Bytes k + 1 and k + 3 of every four as i16. */
+/** Bytes k + 1 and k + 3 of every four, as i16. */
 @inline
 export function odd_bytes(v: v128): v128 {
   return i16x8.shr_s(v, 8);

@@ -1,8 +1,11 @@
 /**
- * What all loops do around their dots: what the integer sums of a sub-block start at, how they join those of a super-block, and how a block ends, its
- * integer sum becoming part of the f32 sum. Every loop says these words in the same order, so an output has the same bits in whichever is chosen.
+ * Code of all loops around their dots: the start value of a sub-block's integer sums, how these
+ * join the sums of a super-block, and the end of a block, which adds its integer sum to the f32
+ * sum. Every loop calls these functions in the same order, so an output has the same bits in every
+ * loop.
  *
- * i: integer sums of 4 rows of a group, y: their f32 sums, da: the activations' scale d. Loops over a panel have 8 rows x 4 columns, i<row group><column>.
+ * i: integer sums of 4 rows of a group; y: their f32 sums; da: the activations' scale d. Loops over
+ * a panel have 8 rows x 4 columns, named i<row group><column>.
  */
 import { ACT_LANE_SUMS0, ACT_LANE_SUMS1 } from './act';
 import { COLS_REST, cols_sub, scales, splat, sums_pair } from './columns';
@@ -14,7 +17,10 @@ import { held_ones, madd } from '../simd';
 
 // ---- Integer sums ----
 
-/** Lane sums of the 32 quants of one column's sub-block at a, in every i32 lane; 0 if `start` does not ask for them. */
+/**
+ * Lane sums of the 32 quants of one column's sub-block at a, in every i32 lane; 0 if `start` does
+ * not need them.
+ */
 @inline
 export function lane_sums<F>(a: usize): v128 {
   if (fmt.taken_off<F>() == 0 && !fmt.eight_bits<F>()) return i32x4.splat(0);
@@ -22,8 +28,9 @@ export function lane_sums<F>(a: usize): v128 {
 }
 
 /**
- * What sums start at (dot.ts), out of lane sums. 8-bit codes come + 128 to the loops that say this word (dot_signed.ts), with i32 sums; what is taken off
- * codes of 7 bits is too large for i16, too.
+ * Start value of sums (dot.ts), from lane sums. The loops that call this get 8-bit codes as code +
+ * 128 (dot_signed.ts), with i32 sums. Codes of 7 bits have i32 sums as well: i16 has no room for
+ * their `taken_off`.
  */
 @inline
 export function start<F>(lanes: v128): v128 {
@@ -32,7 +39,10 @@ export function start<F>(lanes: v128): v128 {
   return fmt.taken_off<F>() == 0 ? i32x4.splat(0) : dot.start_at(fmt.offset<F>(lanes));
 }
 
-/** Super-blocks: sums s times their rows' scales onto i, which with f32_scales is f32. first: what they began at, of which formats that are `biased` get back what the centre is not. */
+/**
+ * Super-blocks: adds sums s times their rows' scales to i. With f32_scales, i is f32. first: the
+ * start value of s, which `biased` formats (their centre is 0) get back.
+ */
 @inline
 export function add_scaled<F>(i: v128, s: v128, first: v128, scale: v128): v128 {
   if (fmt.f32_scales<F>()) return madd(f32x4.convert_i32x4_s(dot.row_sums(s, held_ones())), scale, i);
@@ -40,25 +50,30 @@ export function add_scaled<F>(i: v128, s: v128, first: v128, scale: v128): v128 
   return fmt.biased<F>() ? i32x4.sub(i, dot.scaled(first, scale)) : i;
 }
 
-/** The same of i32 sums and scales; in blocks of 32 without scales, whose sums are those. */
+/**
+ * As add_scaled, for i32 sums and scales. In blocks of 32, which have no scales, the result is s.
+ */
 @inline
 export function add_scaled_i32<F>(i: v128, s: v128, scale: v128): v128 {
   return fmt.super_block<F>() ? i32x4.add(i, i32x4.mul(s, scale)) : s;
 }
 
-/** Blocks of 32: what formats that are `biased` get back, out of lane sums, as i32 for `unbiased`. */
+/**
+ * Blocks of 32: the amount that `biased` formats have added to their sums at the start, from lane
+ * sums, as i32 for `unbiased`.
+ */
 @inline
 export function bias<F>(lanes: v128): v128 {
   return fmt.biased<F>() ? i32x4.shl(i32x4.extadd_pairwise_i16x8_s(lanes), ctz(fmt.taken_off<F>())) : i32x4.splat(0);
 }
 
-/** i without that. */
+/** i without that amount. */
 @inline
 export function unbiased<F>(i: v128, excess: v128): v128 {
   return fmt.biased<F>() ? i32x4.sub(i, excess) : i;
 }
 
-/** Minima as i16 times the sums of two sub-blocks (or two halves) of activations onto n. */
+/** Adds minima (i16) times the sums of two sub-blocks or two halves of activations to n. */
 @inline
 export function add_minima(n: v128, minima: v128, sums: v128): v128 {
   return i32x4.add(n, i32x4.dot_i16x8_s(minima, sums));
@@ -66,33 +81,42 @@ export function add_minima(n: v128, minima: v128, sums: v128): v128 {
 
 // ---- The end of a block ----
 
-/** A block without minima: i * d * da onto y. In blocks of 32 both scales meet while the sums are made, which is 2 to 4 % faster (q4_0 on Node 24). */
+/**
+ * Ends a block without minima: adds i * d * da to y. In blocks of 32 both scales are multiplied
+ * first, while the sums are computed, which is faster.
+ */
 @inline
 export function add_block<F>(y: v128, i: v128, d: v128, da: v128): v128 {
   if (fmt.f32_scales<F>()) return madd(i, da, y);
   if (!fmt.super_block<F>()) return madd(f32x4.convert_i32x4_s(i), f32x4.mul(d, da), y);
-  return madd(f32x4.mul(f32x4.convert_i32x4_s(i), d), da, y); // d stays a normal number where it is scaled, d * da might not
+  return madd(f32x4.mul(f32x4.convert_i32x4_s(i), d), da, y); // d stays a normal number when it scales i; d * da might become subnormal
 }
 
 /**
- * A block with minima: (i * d + sum * dmin) * da onto y. sum: of the activations, or in super-blocks of minima times activations. Both parts meet before
- * the activations' scale: what that multiplies is far from f32's borders, so nothing leaves f32 that the block's part of the result does not.
+ * Ends a block with minima: adds (i * d + sum * dmin) * da to y. sum: of the activations, or in
+ * super-blocks of minima times activations. Both parts are added before the activations' scale:
+ * they are far from the limits of f32, so nothing overflows unless the block's part of the result
+ * does.
  */
 @inline
 export function add_block_min(y: v128, i: v128, d: v128, sum: v128, dmin: v128, da: v128): v128 {
   return madd(madd(f32x4.convert_i32x4_s(i), d, f32x4.mul(sum, dmin)), da, y);
 }
 
-/** The block at w ends, for group G. n: with minima, what add_minima made; in blocks of 32 the f32 sum of the activations. */
+/**
+ * Ends the block at w for group G. n: with minima, the result of add_minima; in blocks of 32 the
+ * f32 sum of the activations.
+ */
 @inline
 export function end_block<F, G>(y: v128, i: v128, n: v128, w: usize, da: v128): v128 {
   if (!fmt.has_min<F>()) return add_block<F>(y, i, fmt.block_d<F, G>(w), da);
   return add_block_min(y, i, fmt.block_d<F, G>(w), fmt.super_block<F>() ? f32x4.convert_i32x4_s(n) : n, fmt.block_dmin<F, G>(w), da);
 }
 
-// ---- The same over a panel, whose d and minima are f32 in memory. Stores of a column stand right behind each other: V8's revectoriser joins them. ----
+// ---- The same over a panel, whose d and minima are f32 in memory. The two stores of a column are
+// adjacent, so that V8's revectoriser joins them. ----
 
-/** A block without minima ends for column C (G0..G3): 8 rows' sums at acc. */
+/** Ends a block without minima for column C (G0..G3): 8 rows' sums at acc. */
 @inline
 export function end_column<F, C>(acc: usize, da: v128, i0: v128, d0: v128, i1: v128, d1: v128): void {
   const y0 = add_block<F>(v128.load(acc, (ACC / 16) * offsetof<C>()), i0, d0, da);
@@ -101,7 +125,7 @@ export function end_column<F, C>(acc: usize, da: v128, i0: v128, d0: v128, i1: v
   v128.store(acc, y1, (ACC / 16) * offsetof<C>() + 16);
 }
 
-/** The same of any block: n0, n1: as for end_block, but f32; m0, m1: dmin. */
+/** Ends any block for column C. n0, n1: as for end_block, but f32; m0, m1: dmin. */
 @inline
 export function end_column_min<F, C>(
   acc: usize,
@@ -123,8 +147,9 @@ export function end_column_min<F, C>(
 }
 
 /**
- * A super-block ends for four columns: its d (and dmin) lie at w, its minima before them, its activations before a. (Inlined: V8's revectoriser ends the
- * process where vectors that it joined are arguments of a call.)
+ * Ends a super-block for four columns: d (and dmin) lie at w, minima before w, activations before
+ * a. (Inlined: V8's revectoriser crashes the process if vectors that it joined are arguments of a
+ * call.)
  */
 @inline
 export function end_super_block<F>(

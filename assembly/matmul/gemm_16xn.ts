@@ -1,16 +1,19 @@
 /**
- * A step of several clients spends its time here: 2 to MOST_16XN columns of activations times packed weights. Too few columns to pay for a panel
- * (gemm_8x4.ts): the codes of 8 rows x 16 weights are unpacked into eight registers, and all columns run over them.
+ * A product of 2 to MOST_16XN columns of activations with packed weights: a step of several clients
+ * spends its time here. These columns are too few to pay for a panel (gemm_8x4.ts). So the codes of
+ * 8 rows x 16 weights are unpacked into eight registers, and all columns run over them.
  *
  *   for 16 rows              one sequential stream of weights, as in gemv_16x1.ts
  *     for a sub-block
- *       for 8 rows           two groups share what is loaded of a column
+ *       for 8 rows           two groups share the loads of a column
  *         for 2 quads        of both halves: four weight vectors of each group
- *           for each column  eight dots; the first pass leaves its integer sums in L1, the second takes the f32 step
+ *           for each column  eight dots; the first pass leaves its integer sums in L1,
+ *                            the second takes the f32 step
  *
- * The same operations in the same order as gemv_16x1.ts and gemm_8x4.ts, output by output: the same bits.
- * Instructions per dot are what counts (see gemm_8x4.ts): 8 columns of q4_0 from memory have 46 GMAC/s (Zen 4, Node 24). Not kept: one group at a time
- * and all four quads in registers (41), a panel for 8 columns (34; equal where weights are in cache).
+ * Each output takes the same operations in the same order as in gemv_16x1.ts and gemm_8x4.ts, so
+ * its bits are the same. The limit is instructions per dot (see gemm_8x4.ts). Not kept: one group
+ * at a time with all four quads in registers (slower); a panel for 8 columns (slower from memory,
+ * equal from cache).
  */
 import { ACT_D, ACT_SUB, MOST_16XN } from './act';
 import * as dot from './dot';
@@ -20,16 +23,19 @@ import { ACC, G0, G1, G2, G3 } from './format/group';
 import { minima_of_group } from './format/k_scales';
 import { held_ones } from '../simd';
 
-/** Bytes of one column's integer sums of 8 rows between the passes. */
+/** Bytes of one column's integer sums of 8 rows, kept between the passes. */
 const PART: usize = 32;
-/** Bytes of a sub-block's factors: d of 16 rows, or their integer scales. */
+/** Bytes of a sub-block's factors for 16 rows: d, or integer scales. */
 const FACTORS: usize = 64;
-/** Bytes of scratch, with the sums that are its result before it. */
+/** Bytes of scratch: the columns' f32 sums, and after them the scratch that gemm_16xn takes. */
 export const SCRATCH_16XN: usize = FACTORS + <usize>MOST_16XN * (ACC + PART + ACC);
 
 /**
- * acc[column][0..15] += 16 packed rows at w . the columns of activations at a, `stride` bytes apart; n blocks. acc: f32 sums, ACC bytes for each column.
- * scratch: | factors | integer sums between the passes, PART bytes for each column | a super-block's integer sums, ACC bytes for each column |
+ * acc[column][0..15] += 16 packed rows at w . the columns of activations at a, `stride` bytes
+ * apart; n blocks. acc: f32 sums, ACC bytes for each column. scratch:
+ *
+ *   | factors | integer sums between the passes, PART bytes for each column |
+ *   | a super-block's integer sums, ACC bytes for each column |
  */
 export function gemm_16xn<F>(w: usize, n: i32, a: usize, stride: usize, ncols: i32, acc: usize, scratch: usize): void {
   if (fmt.s16<F>() || fmt.eight_bits<F>() || (fmt.has_min<F>() && !fmt.super_block<F>()))
@@ -59,7 +65,10 @@ export function gemm_16xn<F>(w: usize, n: i32, a: usize, stride: usize, ncols: i
   }
 }
 
-/** The super-block at w ends, column after column: integer sums at `sums` to the f32 sums at y. a: its activations. */
+/**
+ * Ends the super-block at w, column after column: adds the integer sums at `sums` to the f32 sums
+ * at y. a: its activations.
+ */
 function end_super_block<F>(w: usize, a: usize, stride: usize, y: usize, end: usize, sums: usize): void {
   const zero = i32x4.splat(0);
   for (; y < end; y += ACC, a += stride, sums += ACC) {
@@ -86,7 +95,10 @@ function end_super_block<F>(w: usize, a: usize, stride: usize, y: usize, end: us
   }
 }
 
-/** Integer sums of quads 0 and 1 of both halves for 8 rows, column after column, to part. q, h: codes and rests (format.ts) of the first group. */
+/**
+ * Stores at `part`, column after column, the integer sums of quads 0 and 1 of both halves for 8
+ * rows. q, h: codes and rests (format.ts) of the first group.
+ */
 @inline
 function first_pass<F>(q: usize, h: usize, a: usize, stride: usize, y: usize, end: usize, part: usize): void {
   const m = fmt.mask<F>();
@@ -120,7 +132,10 @@ function first_pass<F>(q: usize, h: usize, a: usize, stride: usize, y: usize, en
   }
 }
 
-/** Quads 2 and 3 onto them, and the sub-block's f32 step; in super-blocks onto the integer sums, which lie `behind` bytes behind y. */
+/**
+ * Adds quads 2 and 3 to the sums at `part` and takes the sub-block's f32 step. In super-blocks it
+ * adds to the integer sums, which lie `behind` bytes after y, instead.
+ */
 @inline
 function second_pass<F>(
   q: usize,
@@ -180,19 +195,19 @@ function second_pass<F>(
   }
 }
 
-/** Group G's codes of quad t of the first half, whose vector is in the quad at q. */
+/** Codes of quad t of the first half for group G; q: address of the quad. */
 @inline
 function first<F, G>(q: usize, t: i32, m: v128, m2: v128): v128 {
   return fmt.first<F>(fmt.load_first<F, G>(q, t), m, m2);
 }
 
-/** Those of the second half; h: fmt.rests_at. */
+/** Codes of quad t of the second half for group G; h: fmt.rests_at. */
 @inline
 function second<F, G>(q: usize, h: usize, t: i32, m: v128, m2: v128): v128 {
   return fmt.second<F>(fmt.load_second<F, G>(q, t, fmt.load_first<F, G>(q, t)), fmt.rests<F, G>(h, t), m, m2);
 }
 
-/** Stores the factors of group G's rows in a sub-block; sc: its scales. */
+/** Stores the factors of group G's rows in a sub-block at p. sc: the sub-block's scales. */
 @inline
 function store_factors<F, G>(w: usize, sc: v128, p: usize): void {
   v128.store(p, fmt.super_block<F>() ? fmt.scale<F, G>(sc) : fmt.d<F, G>(w));

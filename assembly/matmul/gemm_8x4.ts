@@ -1,18 +1,21 @@
 /**
- * Prompts spend their time here: start reading here. Many columns of activations times packed weights of any format.
+ * A product of many columns of activations with packed weights of any format. Prompts spend their
+ * time here: start reading here.
  *
- * Sixteen rows x KC weights are unpacked once into two panels (L1) of plain 7-bit codes and f32 scales, then all columns run over them, four at a time:
- * what a format costs to unpack is shared by all columns, and one inner loop, gemm_8x4, serves every format.
+ * Sixteen rows x KC weights are unpacked once into two panels (L1) of plain 7-bit codes and f32
+ * scales. All columns then run over the panels, four at a time. So all columns share the cost of
+ * unpacking, and one inner loop, gemm_8x4, serves every format.
  *
  *   for 128 columns, 32 rows  their f32 sums are in L1 and L2
- *     for KC weights          the activations of 128 columns, in column blocks (act.ts lays them out, once for all products), in L2
+ *     for KC weights          the activations of 128 columns, in column blocks, are in L2
+ *                             (act.ts lays them out once for all products)
  *       for 16 rows           two panels of 8 rows
  *         for 4 columns       their quants stay in L1 for both panels
  *           gemm_8x4          8 rows x 4 columns
  *
- * On x64 the loop is bound by the six operations a cycle that a core takes in, so what counts is how many there are: of 25 for 128 products,
- * 16 multiply and add. With a pointer for each column it had 28, and 50 GMAC/s where it now has 58 (Node 24; Node 20: 44 and 52; turbo: 66 and 85).
- * Laying activations out once, as they are quantised, instead of by every thread for every 32 rows made all formats 4 to 6 % faster (Node 24).
+ * On x64 the loop is bound by instruction issue (six operations a cycle). It takes 25 operations
+ * for 128 products, 16 of which multiply and add; one pointer for all four columns, instead of four
+ * pointers, saves three.
  */
 import { COLS_REST, lane_sums_ahead, lane_sums_behind, quant_sums, scales, splat } from './columns';
 import * as dot from './dot';
@@ -23,9 +26,10 @@ import { CODES, factor_bytes, minima_bytes } from './panel_size';
 import { held_ones } from '../simd';
 
 /**
- * Adds 8 rows x 4 columns of products, n blocks of them, to the f32 sums in memory (L1); eight i16 sums stay in registers.
- * w: a panel (panel.ts), read from one end to the other. a: a column block (columns.ts), read likewise.
- * acc: the first column's sum of the panel's first row; rows are 4 bytes apart, columns ACC bytes.
+ * Adds 8 rows x 4 columns of products, n blocks of them, to the f32 sums in memory (L1). Eight i16
+ * sums stay in registers. w: a panel (panel.ts); a: a column block (columns.ts); both are read
+ * sequentially. acc: the first column's sum of the panel's first row. Rows are 4 bytes apart,
+ * columns ACC bytes.
  */
 export function gemm_8x4<F>(w: usize, a: usize, acc: usize, n: i32): void {
   const zero = i32x4.splat(0);
@@ -39,7 +43,8 @@ export function gemm_8x4<F>(w: usize, a: usize, acc: usize, n: i32): void {
     let i12 = zero;
     let i03 = zero;
     let i13 = zero;
-    // Runs of codes with one scale: sub-blocks, or their halves, of which those with an odd number of runs left are the second ones.
+    // Runs of codes with one scale: sub-blocks, or with s16 their halves (second halves have `left`
+    // odd).
     let left = fmt.s16<F>() ? 2 * fmt.subs<F>() : fmt.subs<F>();
     do {
       const first = start<F>(lane_sums_ahead<F>(a, left & 1));
@@ -51,7 +56,8 @@ export function gemm_8x4<F>(w: usize, a: usize, acc: usize, n: i32): void {
       let s12 = s02;
       let s03 = splat<G3>(first);
       let s13 = s03;
-      // Not unrolled: V8 makes an address of every splat's offset, and keeps it for the next round only in loops this small (52 GMAC/s by two, 44 by eight).
+      // Not unrolled: only in loops this small does V8 keep the addresses of the splats in
+      // registers.
       for (const end = w + (fmt.s16<F>() ? CODES >> 1 : CODES); w != end; w += 32) {
         const w0 = v128.load(w);
         const w1 = v128.load(w, 16);

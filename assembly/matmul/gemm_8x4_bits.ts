@@ -1,6 +1,7 @@
 /**
- * gemm_8x4.ts for codes of 1 and 2 bits without integer scales (format/few_bits.ts): 8 rows x 4 columns, the same inner loop, and one f32 step for 64
- * weights, for which i16 sums have room. One function for all of these formats: their panels are the same.
+ * gemm_8x4.ts for codes of 1 and 2 bits without integer scales (format/few_bits.ts): 8 rows x 4
+ * columns and the same inner loop, but one f32 step for 64 weights, whose sums fit i16. One
+ * function serves all of these formats, since their panels are the same.
  *
  *   64 weights of 8 rows in a panel:  | two sub-blocks: codes as in panel.ts | d (2 x 16) |
  */
@@ -16,7 +17,10 @@ import { PANEL } from './panel_room';
 import { CODES } from './panel_size';
 import { held_ones } from '../simd';
 
-/** Unpacks n blocks of 16 packed rows at w, each of `pairs` times two sub-blocks, to the panels of 8 rows each. */
+/**
+ * Unpacks n blocks of 16 packed rows at w to two panels of 8 rows. A block has `pairs` times two
+ * sub-blocks.
+ */
 export function unpack_bits<F>(w: usize, n: i32, pairs: i32, panel: usize): void {
   const f = changetype<F>(0);
   for (; n > 0; n--) {
@@ -43,11 +47,11 @@ export function unpack_bits<F>(w: usize, n: i32, pairs: i32, panel: usize): void
   }
 }
 
-/** As gemm_8x4; runs of 64 weights. */
+/** As gemm_8x4, for `runs` runs of 64 weights. */
 export function gemm_8x4_bits(w: usize, a: usize, acc: usize, runs: i32): void {
   const ones = held_ones();
   for (; runs > 0; runs--) {
-    // Behind the quants of either sub-block: scales and lane sums.
+    // Scales and lane sums, which follow the quants of either sub-block.
     const rest = a + COLS_SUB - COLS_REST;
     const first = dot.start_at(i16x8.add(lane_sums_behind(rest), lane_sums_behind(rest + COLS_SUB)));
     let s00 = splat<G0>(first);

@@ -1,11 +1,16 @@
 /**
- * The GEMM's inner loop for codes of grids and levels (format/grid.ts) where a row's sum is two i16 lanes (dot.ts): 8 rows x 4 columns, as gemm_8x4.
+ * The GEMM's inner loop for codes of grids and levels (format/grid.ts) in builds where a row's sum
+ * is two i16 lanes (dot.ts): 8 rows x 4 columns, as gemm_8x4.
  *
- * A run is half a sub-block, which has a scale of its own: eight products for each lane. Codes come + 64, what that gives is in what a run starts at, and i16
- * wraps: only the sums have to fit. They do where a lane's eight |codes| are at most 258 together, 32767 / 127; in iq2_*, whose codes are 8, 25 and 43, a few
- * are more. Whoever unpacks a panel marks those runs (a bit for each, of 8 rows), and they are taken as two: one in 60 of iq2_xxs, one in 6 of iq2_xs and
- * one in 10 of iq2_s, if a grid's entries are equally frequent. With codes as i16, as in gemm_8x4_i16.ts, it was 33 GMAC/s where this has 41 (turbo: 54 and
- * 60; Zen 4, Node 24), with every run as two 35. Not kept: a loop over the parts of a run around the loop over its steps (38).
+ * A run is half a sub-block, which has its own scale: eight products in each lane. Codes are stored
+ * + 64, and the start value of a run takes that off again. i16 may wrap on the way; only the sum
+ * has to fit. It fits if the eight |codes| of a lane add up to at most 258 (32767 / 127). In iq2_*,
+ * whose codes are 8, 25 and 43, some runs exceed that. unpack_grid marks these runs (a bit for
+ * each, of 8 rows), and this loop computes each of them as two. If a grid's entries are equally
+ * frequent, one in 60 runs of iq2_xxs is marked, one in 6 of iq2_xs and one in 10 of iq2_s.
+ *
+ * Not kept, all slower: codes as i16 (gemm_8x4_i16.ts), every run as two, a loop over the parts of
+ * a run around the loop over its steps.
  */
 import { COLS_REST, lane_sums_ahead, splat } from './columns';
 import { mac, scaled } from './dot';
@@ -17,7 +22,11 @@ import { CODES, MARKS } from './panel_size';
 
 const CENTRE = memory.data<u8>([64]);
 
-/** As gemm_8x4. A half sub-block in the panel: | 4 steps of 4 k, 32 bytes a step | scales, i16 twice (2 x 16) |. w: where the panel begins. */
+/**
+ * As gemm_8x4. w: the panel. A half sub-block in the panel is:
+ *
+ *   | 4 steps of 4 k, 32 bytes a step | scales, i16 twice (2 x 16) |
+ */
 export function gemm_8x4_grid(w: usize, a: usize, acc: usize, n: i32): void {
   const zero = i32x4.splat(0);
   let marks = load<u32>(w + MARKS());

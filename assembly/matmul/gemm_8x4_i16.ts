@@ -1,14 +1,17 @@
 /**
- * The GEMM's inner loops for 8-bit codes (q8_0, iq4_nl, iq4_xs; in the simd build those of grids, too): 8 rows x 4 columns, as gemm_8x4 in gemm_8x4.ts.
- * One scale for 32 weights (an integer one in iq4_xs), no minima.
+ * The GEMM's inner loops for 8-bit codes (q8_0, iq4_nl, iq4_xs; in the simd build also those of
+ * grids): 8 rows x 4 columns, as gemm_8x4 in gemm_8x4.ts. Such formats have one scale for 32
+ * weights (an integer in iq4_xs) and no minima.
  *
- *   gemm_8x4_i16      codes and activations as i16, i32 sums: one dot for 8 products, and nothing to correct
- *   gemm_8x4_nibbles  builds with a dot-add instruction: two dots for 16 products
+ *   gemm_8x4_i16      codes and activations as i16, i32 sums: one dot for 8 products, no correction
+ *   gemm_8x4_nibbles  dotadd builds: two dots for 16 products
  *
- * On x64 both multiply 8 at a time, but nibbles have twice the sums to bring together: 31 GMAC/s where i16 has 38, and q4_0 60 (Zen 4, Node 24). Pipes of
- * the vector unit are the limit, not instructions: two multiply, all four add, and 8 of each take 5 cycles. Not kept: a step unrolled (no faster),
- * half the panel (no faster), pairs of products as (a0 + w1)(a1 + w0), half the multiplications for twice the additions (35: too few registers), and the
- * GEMV's way, signs of activations moved to the codes (as many operations: 38 on Node 24, and on Node 20 30 of 37).
+ * On x64 both multiply 8 at a time, but nibbles have twice the sums to combine, so i16 is faster
+ * there. The limit is the ports of the vector unit, not instructions: two ports multiply, all four
+ * add. Not kept: a step unrolled (no faster), half the panel (no faster), pairs of products as (a0
+ * + w1)(a1 + w0), which halves the multiplications and doubles the additions (slower: too few
+ * registers), the GEMV's method of moving the activations' signs to the codes (no fewer
+ * operations).
  */
 import { COLS_REST, cols_sub, lane_sums_behind, scales, splat } from './columns';
 import { mac } from './dot';
@@ -18,7 +21,9 @@ import * as fmt from './format/format';
 import { ACC, G0, G1, G2, G3 } from './format/group';
 
 /**
- * As gemm_8x4. A sub-block in the panel is 16 steps of two k in 8 rows; a super-block's eight have their scales in them. The first step starts the sums.
+ * As gemm_8x4. A sub-block in the panel is 16 steps of two k in 8 rows. In super-blocks the codes
+ * are already multiplied by the integer scales. The first step sets the sums, the others add to
+ * them.
  */
 export function gemm_8x4_i16<F>(w: usize, a: usize, acc: usize, n: i32): void {
   if (!fmt.eight_bits<F>() || fmt.s16<F>() || fmt.has_min<F>()) ERROR('for 8-bit codes without minima, with a scale for 32 of them');
@@ -84,7 +89,10 @@ export function gemm_8x4_nibbles<F>(w: usize, a: usize, acc: usize, n: i32): voi
   two_columns<F>(w, a + 8, acc + 2 * ACC, n);
 }
 
-/** Sums of low nibbles s and of high ones u. A step in the panel is 64 bytes: low nibbles of both groups, then high ones. */
+/**
+ * Computes two columns: sums of low nibbles s and of high nibbles u. A step in the panel is 64
+ * bytes: low nibbles of both groups, then high ones.
+ */
 function two_columns<F>(w: usize, a: usize, acc: usize, n: i32): void {
   const zero = i32x4.splat(0);
   for (; n > 0; n--) {
@@ -119,7 +127,8 @@ function two_columns<F>(w: usize, a: usize, acc: usize, n: i32): void {
         u11 = mac(u11, x, h1);
         a += 16;
       }
-      // What the 128 added to every code (dot_signed.ts) gave, to be taken off: lane sums are negative.
+      // Corrects for the 128 added to every code (dot_signed.ts). Lane sums are negative, so this
+      // is added.
       const back = i32x4.shl(i32x4.extadd_pairwise_i16x8_s(lane_sums_behind(a)), 7);
       const b0 = splat<G0>(back);
       const b1 = splat<G1>(back);
@@ -141,7 +150,7 @@ function two_columns<F>(w: usize, a: usize, acc: usize, n: i32): void {
   }
 }
 
-/** A sub-block's sums, of both nibbles and without what 128 gave. */
+/** A sub-block's sums: low nibbles + 16 * high nibbles + correction. */
 @inline
 function joined(low: v128, high: v128, back: v128): v128 {
   return i32x4.add(i32x4.add(low, i32x4.shl(high, 4)), back);

@@ -1,6 +1,7 @@
 /**
- * The loops of f32, f16 and bf16 weights with f32 activations (product_f32.ts walks over them): a GEMV and a GEMM as in gemv_16x1.ts and gemm_8x4.ts, k after k.
- * Each output is one chain acc = madd(w, x, acc) over ascending k: the same bits in any batch.
+ * Loops of f32, f16 and bf16 weights with f32 activations: a GEMV and a GEMM as in gemv_16x1.ts and
+ * gemm_8x4.ts, k after k. product_f32.ts calls them. Each output is one chain acc = madd(w, x, acc)
+ * over ascending k, so its bits are the same in any batch.
  */
 import { G0, G1, G2, G3, store_sums } from './format/group';
 import { madd } from '../simd';
@@ -10,7 +11,7 @@ export const KC_F32: i32 = 256;
 /** Bytes of a panel: 8 rows x KC_F32 f32. */
 export const PANEL_F32: usize = <usize>KC_F32 << 5;
 
-/** y[0..15] = 16 packed rows at w . the n f32 at x. The 16 rows' weights of one k lie side by side. */
+/** y[0..15] = 16 packed rows at w . the n f32 at x. The 16 weights of one k lie side by side. */
 export function gemv_f32_16x1<F>(w: usize, n: i32, x: usize, y: usize): void {
   const f = changetype<F>(0);
   let y0 = f32x4.splat(0);
@@ -29,8 +30,9 @@ export function gemv_f32_16x1<F>(w: usize, n: i32, x: usize, y: usize): void {
 }
 
 /**
- * Adds 8 rows x 4 columns of products over n k to the f32 sums in memory. w: a panel, 32 bytes for each k. x0..x3: the columns, n f32 each.
- * acc: the first column's sum of the panel's first row; rows are 4 bytes apart, columns ACC bytes.
+ * Adds 8 rows x 4 columns of products over n k to the f32 sums in memory. w: a panel, 32 bytes for
+ * each k. x0..x3: the columns, n f32 each. acc: the first column's sum of the panel's first row.
+ * Rows are 4 bytes apart, columns ACC bytes.
  */
 export function gemm_f32_8x4(w: usize, x0: usize, x1: usize, x2: usize, x3: usize, acc: usize, n: i32): void {
   let s00 = v128.load(acc);
@@ -71,7 +73,10 @@ export function gemm_f32_8x4(w: usize, x0: usize, x1: usize, x2: usize, x3: usiz
   v128.store(acc, s13, 208);
 }
 
-/** Converts n weights of 16 packed rows at w to the panel of the first 8 rows and, PANEL_F32 bytes behind it, that of the others. */
+/**
+ * Converts n weights of 16 packed rows at w to two panels: one of the first 8 rows and, PANEL_F32
+ * bytes after it, one of the other 8.
+ */
 export function unpack_f32<F>(w: usize, n: i32, panel: usize): void {
   const f = changetype<F>(0);
   for (const end = panel + (<usize>n << 5); panel != end; panel += 32) {

@@ -1,16 +1,19 @@
 /**
- * Generation spends its time here: start reading here. One column of activations times 16 packed rows (a row block) of any format.
- * Weights stream once from memory, in order; the activations of a sub-block are shared by the four groups of rows.
- * (Formats with a scale for every 16 weights: gemv_16x1_s16.ts; with 8-bit codes, where there is relaxed SIMD: gemv_16x1_signs.ts.)
+ * One column of activations times 16 packed rows (a row block) of any format. Generation spends its
+ * time here: start reading here. Weights stream once from memory, in order. The four groups of rows
+ * share the activations of a sub-block. Other GEMVs: gemv_16x1_s16.ts for formats with a scale for
+ * every 16 weights, gemv_16x1_signs.ts for 8-bit codes with relaxed SIMD.
  *
- * For each output, one step of f32 a block, ascending (end_block in epilogue.ts), of the integer sum of 32 products or of a super-block's 256.
- * gemm_8x4.ts does the same operations in the same order, so a token's numbers do not depend on the batch it is in.
+ * Each output takes one f32 step a block, in ascending order (end_block in epilogue.ts), of the
+ * integer sum of 32 products, or of a super-block's 256. gemm_8x4.ts does the same operations in
+ * the same order, so a token's numbers do not depend on its batch.
  *
- * What loops keep in registers are their locals, and a function returns one value: so the GEMVs (gemv_16x1_*.ts) begin and end with the same lines, and
- * take minima with the same ones.
+ * AssemblyScript functions return one value, so sums must be locals; hence the repeated prologue
+ * and epilogue of all GEMVs (gemv_16x1_*.ts).
  *
- * On x64 what counts is operations of the vector unit, not instructions (Zen 4, Node 24, weights in cache). Not kept: one group after the other with the
- * activations in registers (an eighth fewer instructions; q4_0 10 % and iq4_nl 14 % slower, from long chains of additions).
+ * On x64 the limit is operations of the vector unit, not instructions. Not kept: one group after
+ * the other with the activations in registers (fewer instructions, but slower, from long chains of
+ * additions).
  */
 import { ACT_D, ACT_SUB, ACT_SUM } from './act';
 import * as dot from './dot';
@@ -114,7 +117,10 @@ export function gemv_16x1<F>(w: usize, n: i32, a: usize, y: usize): void {
   store_sums(y, y0, y1, y2, y3);
 }
 
-/** Group G's sums plus quad t of both halves: x0, x1 the first half's activations (dot.ts), z0, z1 the second's. */
+/**
+ * Adds quad t of both halves to group G's sums s. x0, x1: the first half's activations (dot.ts);
+ * z0, z1: the second half's.
+ */
 @inline
 function quad<F, G>(s: v128, q: usize, t: i32, b: v128, x0: v128, x1: v128, z0: v128, z1: v128, m: v128, m2: v128): v128 {
   const v = fmt.load_first<F, G>(q, t);

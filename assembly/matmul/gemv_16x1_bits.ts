@@ -1,20 +1,24 @@
 /**
- * gemv_16x1.ts for codes of 1 and 2 bits without integer scales (format/few_bits.ts): one column of activations times 16 packed rows.
+ * gemv_16x1.ts for codes of 1 and 2 bits without integer scales (format/few_bits.ts): one column of
+ * activations times 16 packed rows. gemm_8x4_bits.ts does the same f32 operations in the same
+ * order.
  *
- * Sums of both halves are apart, because codes of the second half are four times too large, and go over 64 weights: i16 has room for 16 products
- * of 12 * 127 in a lane, and the centre comes off the first half's sums, in which 16 products of 3 * 127 leave room for 32 quants. So 64 products cost 14
- * operations where q4_0's cost 16, and one f32 step where those cost two. gemm_8x4_bits.ts does the same f32 operations in the same order.
+ * Each half has its own sum, because codes of the second half are scaled by 4. A sum covers 64
+ * weights: 16 products of 12 * 127 fit an i16 lane. The centre is taken off the first half's sum,
+ * where 16 products of 3 * 127 leave room for 32 quants. So 64 products cost 14 operations and one
+ * f32 step; q4_0 needs 16 and two steps.
  *
- * How the lines stand decides what V8 keeps in registers. One loop over runs of 64 weights, not one over blocks and one over their runs: between two loops the
- * four f32 sums go to memory and back (0.98 of the speed; of q2_0, whose blocks have one run, 0.93). In a run, the quads of one place in both sub-blocks are a
- * loop of two rounds: V8 unrolls it and keeps its order, in which all sums and two quads of activations are in registers, and then nothing in a run is a loop.
- * Not kept: a loop over sub-blocks with one over vectors in it, scales made for each run, lane sums of both sub-blocks added there (together 0.92 of the speed
- * for q1_0, 0.94 for tq2_0 and 0.97 for q2_0, with turbo 0.91, 0.93 and 0.98); rounds written out, which Binaryen puts in another order (q1_0 0.77 to 0.9); one
- * or two groups after the other, with a sum for every bit of q1_0, which are fewer operations (0.76 to 0.88). (Zen 4, Node 24, relaxed, weights in cache.)
+ * The shape of the loop decides which values V8 keeps in registers. There is one loop over runs of
+ * 64 weights, because between two nested loops the four f32 sums would be spilled. Within a run, a
+ * loop of two rounds takes the quads at the same place in both sub-blocks. V8 unrolls it and keeps
+ * its order, in which all sums and two quads of activations fit the registers.
  *
- * Not kept: tables of all sums of four activations, in which four bits of q1_0 are looked up at once (T-MAC, arXiv 2407.00088). With low five bits and the
- * others apart in bytes, 64 products take 7 operations: 63 GMAC/s where this loop has 43 (rows of 2048, relaxed, Sapphire Rapids, Node 24), but 53 with rows of
- * 8192, whose tables leave L1, and in dotadd builds this loop has 56. Activations would take six times the memory, and prompts another layout of the weights.
+ * Not kept, all slower: a loop over sub-blocks around one over vectors; scales computed for each
+ * run; lane sums of both sub-blocks added here; rounds unrolled by hand (Binaryen reorders them);
+ * one or two groups at a time with a sum for every bit of q1_0 (fewer operations). Also not kept:
+ * tables of all sums of four activations, which look up four bits of q1_0 at once (T-MAC, arXiv
+ * 2407.00088). They are faster in relaxed builds while the tables fit L1, slower in dotadd builds,
+ * take six times the memory for activations and need another layout of the weights for prompts.
  */
 import { ACT_D, ACT_SUB } from './act';
 import * as dot from './dot';
@@ -27,7 +31,10 @@ import { held_ones } from '../simd';
 const HALF: usize = 16 * QUANT_BYTES;
 const QUAD: usize = 4 * QUANT_BYTES;
 
-/** y[0..15] = 16 packed rows at w . the column of activations at a; n blocks of `pairs` times two sub-blocks. */
+/**
+ * y[0..15] = 16 packed rows at w . the column of activations at a; n blocks of `pairs` times two
+ * sub-blocks.
+ */
 export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usize): void {
   const f = changetype<F>(0);
   const m = f.mask();
@@ -137,13 +144,13 @@ export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usi
   store_sums(y, y0, y1, y2, y3);
 }
 
-/** Lane sums of 64 quants, whose sub-blocks begin at a. */
+/** Lane sums of 64 quants, whose two sub-blocks begin at a. */
 @inline
 export function lane_sums_of_run(a: usize): v128 {
   return v128.load32_splat(a, ACT_SUB + ACT_D);
 }
 
-/** 64 weights' sums s and u, of which u is four times too large, onto y, those of a group with the scales d. */
+/** Ends a run: adds 64 weights' sums s and u / 4, times the scales, to a group's f32 sums y. */
 @inline
 function end_run<F>(y: v128, s: v128, u: v128, d: v128, da: v128, ones: v128): v128 {
   const i = PAIR_SUMS ? i16x8.add(s, i16x8.shr_s(u, 2)) : i32x4.add(s, i32x4.shr_s(u, 2));

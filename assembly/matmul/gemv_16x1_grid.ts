@@ -1,10 +1,14 @@
 /**
- * gemv_16x1.ts for codes that are entries of a grid (format/grid.ts): one column of activations times 16 packed rows, two rows at a time.
+ * gemv_16x1.ts for codes that are entries of a grid (format/grid.ts): one column of activations
+ * times 16 packed rows, two rows at a time. One function serves all of these formats, because one
+ * for each was 10 KB more of every build.
  *
- * A super-block of all rows is opened first, which makes addresses, signs and scales for 16 weights at a time. Then each vector of eight codes of both rows
- * is two loads (four in iq3_*) from the grid, which lies in L1. Signs go to the activations (x ^ m - m), so codes stay unsigned. i16 has room for the
- * products of 16 weights (4 * 62 * 127), which one product with their scale brings to i32; a pair's sums, two i32 lanes for each row, stay in a register.
- * Deltas of iq1_* are taken off the sums: times those of eight activations. (One function for all: as one for each it was 10 KB more of every build.)
+ * A super-block of all rows is opened first, which computes addresses, signs and scales for 16
+ * weights at a time. Then each vector of eight codes of both rows is two loads (four in iq3_*) from
+ * the grid, which lies in L1. Signs are applied to the activations (x ^ m - m), so codes stay
+ * unsigned. i16 has room for the products of 16 weights (4 * 62 * 127); one product with their
+ * scale widens them to i32. A pair's sums, two i32 lanes for each row, stay in a register. Deltas
+ * of iq1_*, times the sums of eight activations, are subtracted from the sums.
  */
 import { ACT_D, ACT_SUB } from './act';
 import { PAIR_SUMS, QUANT_BYTES } from './dot';
@@ -15,19 +19,23 @@ import { open_grid } from './open_grid';
 import { HAS_DOT_ADD, HAS_RELAXED_DOT, held_ones, lookup16 } from '../simd';
 import { type_size } from '../type/ids';
 
-/** Bytes of the sums of 8 activations of a super-block. */
+/** Bytes of a super-block's step sums: the sums of each 8 activations. */
 const STEP_SUMS: usize = 32 * 2;
-/** Bytes of scratch: opened pairs, their integer sums, and those of activations. */
+/** Bytes of scratch: opened pairs, their integer sums, step sums. */
 export const SCRATCH_GRID: usize = 8 * OPENED + 8 * 16 + STEP_SUMS;
 
 /** Bytes of 8 quants. */
 const STEP: usize = 8 * QUANT_BYTES;
 
-/** For lookup16: scales of both rows to four i16 each, or in dotadd builds to two i32. */
+/**
+ * Shuffles for lookup16: scales of both rows to four i16 each, or in dotadd builds to two i32 each.
+ */
 const SCALES_I16 = memory.data<u8>([0, 128, 0, 128, 0, 128, 0, 128, 1, 128, 1, 128, 1, 128, 1, 128], 16);
 const SCALES_I32 = memory.data<u8>([0, 128, 128, 128, 0, 128, 128, 128, 1, 128, 128, 128, 1, 128, 128, 128], 16);
 
-/** For lookup16: a half's deltas, step by step of both rows, to two i16 of each row. */
+/**
+ * Shuffle for lookup16: a half's deltas, which alternate between the rows, to two i16 for each row.
+ */
 const DELTAS = memory.data<u8>([0, 128, 2, 128, 128, 128, 128, 128, 1, 128, 3, 128, 128, 128, 128, 128], 16);
 
 /** y[0..15] = 16 packed rows of a type at w . the column of activations at a; n super-blocks. */
@@ -64,7 +72,7 @@ export function gemv_16x1_grid(
   store_sums(y, y0, y1, y2, y3);
 }
 
-/** Sums of group G's rows out of those of its pairs. */
+/** Sums of group G's rows, from the sums of its two pairs. */
 @inline
 function group_sums<G>(sums: usize): v128 {
   const v = v128.load(sums, 2 * offsetof<G>());
@@ -72,13 +80,16 @@ function group_sums<G>(sums: usize): v128 {
   return i32x4.add(i32x4.shuffle(v, z, 0, 2, 4, 6), i32x4.shuffle(v, z, 1, 3, 5, 7));
 }
 
-/** Integer sums of the opened pair at o times a super-block of activations: two lanes for each row. step_sums: store_step_sums, where there are deltas. */
+/**
+ * Integer sums of the opened pair at o times a super-block of activations: two lanes for each row.
+ * step_sums: the result of store_step_sums, for formats with deltas.
+ */
 @inline
 function pair(o: usize, a: usize, step_sums: usize, fours: bool, has_signs: bool): v128 {
   const rows = both_rows();
   const scales = v128.load(HAS_DOT_ADD ? SCALES_I32 : SCALES_I16);
   let i = i32x4.splat(0);
-  let z = i; // the second row's, in the simd build
+  let z = i; // second row, in the simd build
   let e = o + OPENED_ENTRIES;
   let sc = o + OPENED_SCALES;
   for (const end = a + 8 * ACT_SUB; a != end; a += ACT_SUB) {
@@ -116,7 +127,10 @@ function pair(o: usize, a: usize, step_sums: usize, fours: bool, has_signs: bool
   return i32x4.add(i32x4.shuffle(i, z, 0, 1, 4, 5), i32x4.shuffle(i, z, 2, 3, 6, 7));
 }
 
-/** A half's products of the first row (G0) or the second onto i: i16 activations at a, codes of two steps, and the row's scale. */
+/**
+ * Adds a half's products of the first (G0) or second row to i: i16 activations at a, codes c and e
+ * of two steps, times the row's scale at sc.
+ */
 @inline
 function add_row<G>(i: v128, a: usize, c: v128, e: v128, sc: usize): v128 {
   const d = i16x8.splat(load<u8>(sc));
@@ -126,7 +140,7 @@ function add_row<G>(i: v128, a: usize, c: v128, e: v128, sc: usize): v128 {
   return i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a, STEP), i16x8.mul(v, d)));
 }
 
-/** Stores the sums of each 8 activations of a super-block as i16. */
+/** Stores the sums of each 8 activations of a super-block as i16 at p. */
 @inline
 function store_step_sums(a: usize, p: usize): void {
   const ones = held_ones();
@@ -138,28 +152,30 @@ function store_step_sums(a: usize, p: usize): void {
   }
 }
 
-/** A half's sums without what its deltas (in every lane) would have taken off its codes; step_sums: of its two steps, likewise. */
+/**
+ * Subtracts from a half's sums s the deltas (in every lane) times the sums of the half's two steps.
+ */
 @inline
 function less_deltas(s: v128, step_sums: v128, deltas: v128): v128 {
   const v = lookup16(deltas, v128.load(DELTAS));
   return PAIR_SUMS ? i16x8.sub(s, i16x8.mul(step_sums, v)) : i32x4.sub(s, i32x4.dot_i16x8_s(step_sums, v));
 }
 
-/** Eight activations for both rows, with the signs of the codes. */
+/** Eight activations for both rows, with the signs of the codes applied. */
 @inline
 function quants(has_signs: bool, a: usize, s: v128): v128 {
   const x = v128.load64_splat(a);
   return has_signs ? negated(x, s) : x;
 }
 
-/** A half's two steps. */
+/** Sums of a half: its two steps, x . u + z . v. */
 @inline
 function half(x: v128, u: v128, z: v128, v: v128): v128 {
   if (HAS_DOT_ADD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(z, v, i32x4.relaxed_dot_i8x16_i7x16_add_s(x, u, i32x4.splat(0)));
   return i16x8.add(i16x8.relaxed_dot_i8x16_i7x16_s(x, u), i16x8.relaxed_dot_i8x16_i7x16_s(z, v));
 }
 
-/** A half's sums, times their scales, onto i. */
+/** Adds a half's sums, times their scales, to i. */
 @inline
 function add_half(i: v128, s: v128, scale: v128): v128 {
   return i32x4.add(i, PAIR_SUMS ? i32x4.dot_i16x8_s(s, scale) : i32x4.mul(s, scale));

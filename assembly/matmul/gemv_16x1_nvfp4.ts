@@ -1,6 +1,7 @@
 /**
- * gemv_16x1.ts for formats whose scales of 16 weights are f32 (nvfp4): one column of activations times 16 packed rows. As in gemv_16x1_q6_K.ts, the 16
- * activations of a half stay in registers for all four groups. A block's sums are f32, in which halves follow one another, as in gemm_8x4.ts.
+ * gemv_16x1.ts for formats whose scales of 16 weights are f32 (nvfp4): one column of activations
+ * times 16 packed rows. As in gemv_16x1_q6_K.ts, the 16 activations of a half stay in registers for
+ * all four groups. A block's sums are f32 and add the halves in order, as in gemm_8x4.ts.
  */
 import { ACT_D, ACT_LANE_SUMS0, ACT_SUB } from './act';
 import * as dot from './dot';
@@ -51,7 +52,7 @@ export function gemv_16x1_nvfp4<F>(w: usize, n: i32, a: usize, y: usize): void {
   store_sums(y, y0, y1, y2, y3);
 }
 
-/** A half's 16 products for each row of group G, with their scale, onto its sums. */
+/** Adds a half's 16 products for each row of group G, times their scale, to its sums i. */
 @inline
 function group<F, G>(i: v128, q: usize, p: usize, x0: v128, x1: v128, x2: v128, x3: v128, start: v128, sc: v128): v128 {
   let s = mac_quad_at(start, x0, p, fmt.half_codes<F, G>(q, 0, 0));

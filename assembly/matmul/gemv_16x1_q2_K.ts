@@ -1,20 +1,25 @@
 /**
- * gemv_16x1.ts for formats of 2 bits with a scale and a minimum for every 16 weights (q2_K), where a dot leaves pairs of products apart, as i16 (relaxed
- * builds): one column of activations times 16 packed rows.
+ * gemv_16x1.ts for formats of 2 bits with a scale and a minimum for every 16 weights (q2_K), in
+ * relaxed builds, whose dot leaves sums of pairs as i16: one column of activations times 16 packed
+ * rows.
  *
- * Codes are so small that the products of 16 fit an i16 lane: a row's even lane sums the first half of a sub-block, its odd lane the second, and one product
- * with both scales side by side makes the sub-block's integer sum. Codes are packed in that order (format/q2_K_pairs.ts), and activations come in
- * it (ACT_PAIR_ORDER in act.ts).
+ * Codes are so small that 16 products fit an i16 lane. A row's even lane sums the first half of a
+ * sub-block, its odd lane the second half. One product with both scales side by side gives the
+ * sub-block's integer sum. Codes are packed in that order (format/q2_K_pairs.ts), and activations
+ * come in it (ACT_PAIR_ORDER in act.ts).
  *
- * What counts on x64 is operations of the vector unit: about 130 for a sub-block of 16 rows, where q4_0 has 146 and two sums for each half
- * (gemv_16x1_s16.ts, other builds) take 30 more. The same f32 operations as gemv_16x1_s16.ts and gemm_8x4.ts, in the same order.
+ * The limit on x64 is operations of the vector unit: about 130 for a sub-block of 16 rows. q4_0 has
+ * 146; two sums for each half (gemv_16x1_s16.ts, other builds) take 30 more. The f32 operations are
+ * those of gemv_16x1_s16.ts and gemm_8x4.ts, in the same order.
  */
 import { ACT_D, ACT_QUANTS, ACT_SUB, ACT_SUM } from './act';
 import { add_block_min, add_minima } from './epilogue';
 import * as fmt from './format/format';
 import { G0, G1, G2, G3, store_sums } from './format/group';
 
-/** y[0..15] = 16 packed rows at w . the column of activations (ACT_PAIR_ORDER) at a; n super-blocks. */
+/**
+ * y[0..15] = 16 packed rows at w . the column of activations (ACT_PAIR_ORDER) at a; n super-blocks.
+ */
 export function gemv_16x1_q2_K<F>(w: usize, n: i32, a: usize, y: usize): void {
   if (fmt.width<F>() != 2 || !fmt.s16<F>() || !fmt.has_min<F>() || fmt.centre<F>() != 0)
     ERROR('for codes of 2 bits with scales and minima for 16 of them');
@@ -53,7 +58,8 @@ export function gemv_16x1_q2_K<F>(w: usize, n: i32, a: usize, y: usize): void {
       let u2 = dot(z, v2, m2);
       let s3 = dot(x, v3, m);
       let u3 = dot(z, v3, m2);
-      // A loop, as in gemv_16x1_s16.ts, and the first part of its first round before it, once more without its 8 additions.
+      // A loop, as in gemv_16x1_s16.ts. The first part of its first round stands before it, without
+      // the 8 additions.
       for (const end = a + ACT_QUANTS; ;) {
         x = v128.load32_splat(p, 8);
         z = v128.load32_splat(p, 12);
@@ -115,7 +121,10 @@ function dot(a: v128, v: v128, m: v128): v128 {
   return i16x8.relaxed_dot_i8x16_i7x16_s(a, v128.and(v, m));
 }
 
-/** A sub-block's sums, of even words s and of odd ones u, which are second_shift bits too large, onto those of group G. */
+/**
+ * Adds a sub-block's sums to those of group G: s of even words, and u of odd words, which is
+ * second_shift bits too large.
+ */
 @inline
 function add_words<F, G>(i: v128, s: v128, u: v128, sc: v128): v128 {
   return i32x4.add(i, i32x4.dot_i16x8_s(i16x8.add(s, i16x8.shr_s(u, fmt.second_shift<F>())), changetype<F>(0).pair_scale<G>(sc)));

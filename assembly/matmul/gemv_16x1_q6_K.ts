@@ -1,10 +1,13 @@
 /**
- * gemv_16x1.ts for formats of 6 bits with a scale for every 16 weights (q6_K): one column of activations times 16 packed rows, half after half of the
- * sub-blocks. The 16 activations of a half stay in registers for all four groups, so a vector of codes is loaded once, for its own quad and for its bits
- * of quad 3 (format/s16.ts): on x64 a quarter fewer instructions than a loop over quads, 32 GMAC/s instead of 30 (Zen 4, Node 24).
+ * gemv_16x1.ts for formats of 6 bits with a scale for every 16 weights (q6_K): one column of
+ * activations times 16 packed rows, half after half of the sub-blocks. The 16 activations of a half
+ * stay in registers for all four groups. So a vector of codes is loaded once, for its own quad and
+ * for its bits of quad 3 (format/s16.ts), which takes a quarter fewer instructions than a loop over
+ * quads.
  *
- * A super-block's integer sums lie in memory: V8 moves no load over a store, and without the stores Node 20 and 22 load the codes of all groups
- * first and spill them (27 and 28 GMAC/s, and 32). The same integer sums and f32 operations as gemm_8x4.ts.
+ * A super-block's integer sums lie in memory. V8 moves no load across a store; without the stores,
+ * Node 20 and 22 load the codes of all groups first and spill them. The integer sums and f32
+ * operations are those of gemm_8x4.ts.
  */
 import { ACT_D, ACT_LANE_SUMS0, ACT_QUANTS, ACT_SUB } from './act';
 import * as dot from './dot';
@@ -20,7 +23,10 @@ export const SUMS: usize = 64;
 /** Bytes of 4 quants. */
 const QUAD: usize = 4 * QUANT_BYTES;
 
-/** y[0..15] = 16 packed rows at w . the column of activations at a; n super-blocks. sums: SUMS bytes. */
+/**
+ * y[0..15] = 16 packed rows at w . the column of activations at a; n super-blocks. sums: SUMS
+ * bytes.
+ */
 export function gemv_16x1_q6_K<F>(w: usize, n: i32, a: usize, y: usize, sums: usize): void {
   if (fmt.width<F>() != 6 || !fmt.s16<F>() || fmt.has_min<F>()) ERROR('for codes of 6 bits with scales for 16 of them, without minima');
   const f = changetype<F>(0);
@@ -67,7 +73,10 @@ export function gemv_16x1_q6_K<F>(w: usize, n: i32, a: usize, y: usize, sums: us
   store_sums(y, y0, y1, y2, y3);
 }
 
-/** A half's 16 products for each row of group G, with their scale, onto its sums. sc: i16 scales of eight rows. */
+/**
+ * Adds a half's 16 products for each row of group G, times their scale, to its sums in memory. sc:
+ * i16 scales of eight rows.
+ */
 @inline
 function group<G>(
   sums: usize,

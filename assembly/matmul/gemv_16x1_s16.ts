@@ -1,11 +1,11 @@
 /**
- * gemv_16x1.ts for formats with a scale for every 16 weights whose vectors of codes serve both halves of a sub-block: codes of 3 bits (q3_K) and of 2
- * (q2_K, in builds that do not take gemv_16x1_q2_K.ts). One column of activations times 16 packed rows.
+ * gemv_16x1.ts for formats with a scale for every 16 weights whose vectors of codes serve both
+ * halves of a sub-block: codes of 3 bits (q3_K) and of 2 (q2_K, in builds without
+ * gemv_16x1_q2_K.ts). One column of activations times 16 packed rows.
  *
- * Two sums for every group, one for each half, and four activations at a time stay in registers. The integer sums of a super-block take all halves with
- * their scales. gemm_8x4.ts does the same operations in the same order.
- *
- * Not kept: one sum for both halves of q3_K (4 % slower, Zen 4, Node 24).
+ * Two sums for every group, one for each half, and four activations at a time stay in registers.
+ * The integer sums of a super-block add all halves times their scales. gemm_8x4.ts does the same
+ * operations in the same order. Not kept: one sum for both halves of q3_K (slower).
  */
 import { ACT_D, ACT_LANE_SUMS0, ACT_LANE_SUMS1, ACT_SUB, ACT_SUM } from './act';
 import * as dot from './dot';
@@ -54,7 +54,8 @@ export function gemv_16x1_s16<F>(w: usize, n: i32, a: usize, y: usize): void {
       let u3 = u0;
       let p = a;
       let q = f.codes_at(w, sub);
-      // A loop, not unrolled: unrolled, all of a group's work comes together and the activations do not stay in registers (q2_K on Node 24: 28 against 30 GMAC/s).
+      // Not unrolled: V8 would then group the work of each group, and the activations would be
+      // spilled.
       for (const end = a + (fmt.width<F>() == 2 ? 4 : 3) * QUAD; p != end; p += STEP<F>()) {
         const x = v128.load32_splat(p);
         const z = v128.load32_splat(p, HALF);
@@ -132,13 +133,16 @@ export function gemv_16x1_s16<F>(w: usize, n: i32, a: usize, y: usize): void {
   store_sums(y, y0, y1, y2, y3);
 }
 
-/** Bytes of activations that one round of the loop takes. */
+/** Bytes of activations that one round of the loop reads. */
 @inline
 function STEP<F>(): usize {
   return fmt.width<F>() == 2 ? 2 * QUAD : QUAD;
 }
 
-/** Sums of both halves of a sub-block, with their scales, onto those of group G; the second half's are second_shift bits too large. */
+/**
+ * Adds the sums of both halves of a sub-block, times their scales, to those of group G. The second
+ * half's are second_shift bits too large.
+ */
 @inline
 function add_halves<F, G>(i: v128, s: v128, u: v128, sc: v128, tc: v128): v128 {
   const second = dot.scaled(u, fmt.scale<F, G>(tc));

@@ -1,14 +1,17 @@
 /**
- * gemv_16x1.ts for 8-bit codes (q8_0, iq4_nl, iq4_xs) in builds with relaxed SIMD: one column of activations times 16 packed rows.
+ * gemv_16x1.ts for 8-bit codes (q8_0, iq4_nl, iq4_xs) in builds with relaxed SIMD: one column of
+ * activations times 16 packed rows.
  *
- * The relaxed dot multiplies signed bytes and unsigned ones of 7 bits. The signed ones are the weights here, the unsigned ones |activation|: the sign
- * of an activation, the same for all rows, moves to the weights. For a negative one a * w = |a| * ~w + |a|: one xor makes ~w, and the sum of such |a| is
- * what the rows' integer sums start at. Activations come so (ACT_SIGNS in act.ts), in the order in which the loop reads them.
+ * The relaxed dot multiplies signed bytes by unsigned 7-bit bytes. Here the weights are the signed
+ * operand and |activation| is the unsigned one. The sign of an activation, the same for all rows,
+ * moves to the weights: for a negative activation, a * w = |a| * ~w + |a|. One xor makes ~w, and
+ * the sums start at the sum of those |a|. Activations come in this form (ACT_SIGNS in act.ts), in
+ * the order in which the loop reads them.
  *
- * Four operations for 16 codes of q8_0 (x64: vpxor, vpmaddubsw, vpmaddwd, vpaddd; with a dot-add two), where two nibbles with sums of their own take
- * seven: 32 GMAC/s instead of 23, and 34 GB/s from memory instead of 24 (Zen 4, Node 24). The same f32 operations as gemm_8x4_i16.ts, in the same order.
- * Not kept: activations prepared as whole vectors instead of words to splat (fewer instructions, no faster), codes of the first and the second half in
- * loops of their own (q8_0 5 % slower).
+ * 16 codes of q8_0 take four operations (x64: vpxor, vpmaddubsw, vpmaddwd, vpaddd), two with a
+ * dot-add. Two nibbles with their own sums would take seven. The f32 operations are those of
+ * gemm_8x4_i16.ts, in the same order. Not kept: activations prepared as whole vectors instead of
+ * words to splat (no faster); separate loops for the codes of the two halves (slower).
  */
 import { SIGNS_AT, SIGNS_D, SIGNS_START, SIGNS_SUB } from './act';
 import { mac_signed } from './dot_signed';

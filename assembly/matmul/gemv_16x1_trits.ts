@@ -1,7 +1,9 @@
 /**
- * gemv_16x1.ts for codes of base 3, five in a byte (format/tq1_0.ts): one column of activations times 16 packed rows, in runs of 64 weights with the
- * activations and the f32 steps of gemv_16x1_bits.ts; gemm_8x4_bits.ts does the same ones over a panel. A digit takes six operations for 16 weights: two
- * comparisons, whose sum's magnitude it is, and two additions that bring up the next one.
+ * gemv_16x1.ts for codes of base 3, five in a byte (format/tq1_0.ts): one column of activations
+ * times 16 packed rows. Runs of 64 weights, activations and f32 steps are those of
+ * gemv_16x1_bits.ts, and of gemm_8x4_bits.ts over a panel. A digit takes six operations for 16
+ * weights. Two comparisons give the digit (the magnitude of their sum); two additions bring the
+ * next digit to the top.
  */
 import { ACT_D, ACT_SUB } from './act';
 import * as dot from './dot';
@@ -72,7 +74,10 @@ export function gemv_16x1_trits(w: usize, n: i32, a: usize, y: usize): void {
   store_sums(y, y0, y1, y2, y3);
 }
 
-/** Unpacks n blocks of 16 packed rows at w to the panels of 8 rows each, as those of gemm_8x4_bits.ts. */
+/**
+ * Unpacks n blocks of 16 packed rows at w to two panels of 8 rows, in the layout of
+ * gemm_8x4_bits.ts.
+ */
 export function unpack_trits(w: usize, n: i32, panel: usize): void {
   const b1 = bound1();
   const b2 = bound2();

@@ -8,38 +8,49 @@ import { repack_rows } from './repack';
 import { row_of_blocks, row_of_floats } from './row';
 import { F32 } from '../type/ids';
 
-/** Rows of a row block: nrows of a packed tensor is padded to a multiple of it, and ranges of rows start at one. */
+/**
+ * Rows of a row block. The number of rows of a packed tensor is padded to a multiple of it, and
+ * ranges of rows start at one.
+ */
 export function packed_rows(): i32 {
   return ROWS;
 }
 
-/** Bytes of scratch that mul_mat_packed needs, for each thread. */
+/** Bytes of scratch that mul_mat_packed needs for each thread. */
 export function mul_mat_packed_scratch(): usize {
   return most(gemm_scratch(), GEMM_F32_SCRATCH);
 }
 
-/** Whether tensors of this ggml type can be packed as blocks: rows of a multiple of the block, products with activations of quantize_act. */
+/**
+ * True if tensors of this ggml type can be packed in blocks: rows are a multiple of the block, and
+ * products take activations of quantize_act.
+ */
 export function is_packable(type: u32): bool {
   const act = act_type(type);
   return act != 0xffffffff && act != F32;
 }
 
-/** The type in which a packed product by weights of this type takes its activations: F32, or one of act.ts; 0xffffffff if the type cannot be packed. */
+/**
+ * Type in which a packed product takes its activations for weights of this type: F32, or one of
+ * act.ts; 0xffffffff if the type cannot be packed.
+ */
 export function packed_act_type(type: u32): u32 {
   return act_type(type);
 }
 
 /**
- * Packs the nrows plain rows of ne00 at src to w, elsewhere, as type `to`: theirs, or what it can be packed as besides (`fast` in src/type-traits.ts). Both have room for whole row blocks: the rows
- * that the last one misses become 0 at src too. Returns how many packed blocks have a scale that is Inf or NaN: their products would be wrong.
+ * Packs the nrows plain rows of ne00 at src to w, which does not overlap src. `to` is the same
+ * type, or the faster one that it can be packed as (`fast` in src/type-traits.ts). src and w have
+ * room for whole row blocks: rows missing in the last one are zeroed at src too. Returns the number
+ * of packed blocks that have an Inf or NaN scale: their products would be wrong.
  */
 export function repack(type: u32, to: u32, src: usize, w: usize, ne00: i32, nrows: i32): i32 {
   return repack_rows(type, to, src, w, ne00, nrows);
 }
 
 /**
- * Unpacks row `row` of the packed tensor at w to ne00 f32 at y (get_rows of a tied token_embd): the bits of dequantize_row.
- * scratch: as for mul_mat_packed.
+ * Unpacks row `row` of the packed tensor at w to ne00 f32 at y (get_rows of a tied token_embd),
+ * with the bits of dequantize_row. scratch: as for mul_mat_packed.
  */
 export function packed_row(type: u32, w: usize, ne00: i32, row: i32, y: usize, scratch: usize): void {
   if (act_type(type) == F32) row_of_floats(type, w, ne00, row, y, scratch);
@@ -47,10 +58,13 @@ export function packed_row(type: u32, w: usize, ne00: i32, row: i32, y: usize, s
 }
 
 /**
- * dst[places[col] * dst_stride + row * 4] = weights' row `row` . column `col` of activations, for rows [row0, row1) and ncols columns; strides are in bytes.
- * w: the packed tensor, rows of ne00. row0 is a multiple of 16, row1 one too or the tensor's number of rows. act: ncols columns of packed_act_type.
- * dst: f32. scratch: mul_mat_packed_scratch() bytes of this thread's own. places: an i32 for each column, or 0 where column col's place is col.
- * Each output has the same bits for any ncols, row0 and row1.
+ * dst[places[col] * dst_stride + row * 4] = weights' row `row` . column `col` of activations, for
+ * rows [row0, row1) and ncols columns; strides are in bytes.
+ *
+ * w: the packed tensor, rows of ne00. row0 is a multiple of 16; row1 too, or it is the number of
+ * rows. act: ncols columns of packed_act_type. dst: f32. scratch: mul_mat_packed_scratch() bytes of
+ * this thread's own. places: for each column an i32, its column in dst; or 0 if column col goes to
+ * col. Each output has the same bits for any ncols, row0 and row1.
  */
 export function mul_mat_packed(
   type: u32,

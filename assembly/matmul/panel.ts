@@ -1,14 +1,19 @@
 /**
- * What the GEMM makes of packed weights once for all columns: KC weights of 16 rows as two panels of 8 rows (two groups side by side), block after block
- * and in it sub-block after sub-block.
+ * Panels: packed weights unpacked once for all columns of the GEMM. KC weights of 16 rows become
+ * two panels of 8 rows (two groups side by side), block after block and, in a block, sub-block
+ * after sub-block.
  *
- *   block of 32:  | codes: 8 steps of 4 k (simd build, and 8-bit codes as i16: 16 steps of 2 k), 32 bytes a step | d (2 x 16) | dmin (2 x 16) |
+ *   block of 32:  | codes: 8 steps of 4 k, 32 bytes a step | d (2 x 16) | dmin (2 x 16) |
  *
- * In a super-block, a sub-block's codes are followed by its integer scales (with s16, those of each half by its own), and the eighth sub-block by
+ * In the simd build, and for 8-bit codes as i16, codes are 16 steps of 2 k. In a super-block, each
+ * sub-block's codes are followed by its integer scales (with s16, each half's by its own). After
+ * the eighth sub-block come
  *
- *   | minima as i16, of two sub-blocks, with s16 of the two halves of one (4 or 8 times 2 x 16) | d (2 x 16) | dmin (2 x 16) |
+ *   | minima, i16 (4 or, with s16, 8 times 2 x 16) | d (2 x 16) | dmin (2 x 16) |
  *
- * Scales that are f32 are so, and leave no d. 8-bit codes as i16 have the scales multiplied in already (level * sc fits i16). dmin and minima: only in formats that have them.
+ * Two i16 minima belong to two sub-blocks, with s16 to the halves of one. f32 scales take the place
+ * of integer ones, and there is no d. 8-bit codes as i16 are already multiplied by the scales
+ * (level * sc fits i16). Only formats with minima have dmin and minima.
  */
 import { store_quad } from './dot';
 import { SIGNED_CODES, nibble_mask, store_signed_quad } from './dot_signed';
@@ -19,14 +24,17 @@ import { minima_of_halves } from './format/s16';
 import { PANEL } from './panel_room';
 import { CODES, factor_bytes, minima_vectors, panel_bytes, scaled_codes, sub_bytes } from './panel_size';
 
-/** Unpacks n blocks of 16 packed rows at w to the panel of their first 8 rows and, PANEL() bytes behind it, that of the others. */
+/**
+ * Unpacks n blocks of 16 packed rows at w to two panels: one of the first 8 rows and, PANEL() bytes
+ * after it, one of the other 8.
+ */
 export function unpack_blocks<F>(w: usize, n: i32, panel: usize): void {
   if (panel_bytes<F>() > PANEL()) ERROR('PANEL must have room for this format, too');
   if (!fmt.eight_bits<F>() && !fmt.fits_i16<F>())
     ERROR('i16 has no room for the sums of such codes: give them as signed ones of 8 bits (dot_signed.ts)');
   for (; n > 0; n--) {
     for (let sub = 0; sub < fmt.subs<F>(); sub++) {
-      // A loop over the groups where only addresses differ; four copies of the rest (code size).
+      // A loop, since groups differ in addresses only. The rest is unrolled four times (code size).
       for (let g: usize = 0; g < 4; g++) unpack_codes<F>(w, sub, g << 4, panel + (g & 1) * 16 + (g >> 1) * PANEL());
       if (fmt.super_block<F>()) {
         const sc = fmt.sc<F>(w, fmt.s16<F>() ? sub << 1 : sub);
@@ -56,7 +64,10 @@ export function unpack_blocks<F>(w: usize, n: i32, panel: usize): void {
   }
 }
 
-/** Codes of one group's sub-block to p; group: 16 times its number, which is where it lies in a quad. */
+/**
+ * Unpacks the codes of one group's sub-block to p. group: 16 times its number, its offset in a
+ * quad.
+ */
 @inline
 function unpack_codes<F>(w: usize, sub: i32, group: usize, p: usize): void {
   const f = changetype<F>(0);
@@ -93,7 +104,10 @@ function unpack_codes<F>(w: usize, sub: i32, group: usize, p: usize): void {
   }
 }
 
-/** Integer scales of group G in a sub-block: sc; with s16 of its first half, and tc of its second. */
+/**
+ * Stores the integer scales of group G in a sub-block. sc: its scales; with s16 those of its first
+ * half, and tc those of its second.
+ */
 @inline
 function unpack_scales<F, G>(sc: v128, tc: v128, panel: usize): void {
   const x = fmt.scale<F, G>(sc);
@@ -108,7 +122,7 @@ function unpack_scales<F, G>(sc: v128, tc: v128, panel: usize): void {
   }
 }
 
-/** d and dmin of group G in a block. */
+/** Stores d and dmin of group G in a block. */
 @inline
 function unpack_factors<F, G>(w: usize, p: usize): void {
   if (fmt.f32_scales<F>()) return;

@@ -1,8 +1,10 @@
 /**
- * Weights whose codes are entries of a grid (format/grid.ts) or levels (format/levels.ts), as the panel of the GEMM, which is that of codes of 7 bits with a
- * scale for 16 or, in the simd build, of 8-bit codes (panel.ts).
+ * Panels of weights whose codes are entries of a grid (format/grid.ts) or levels
+ * (format/levels.ts). The layout is that of 7-bit codes with a scale for every 16 or, in the simd
+ * build, of 8-bit codes (panel.ts).
  *
- * Where sums are i16, an u32 at MARKS() has a bit for each half of a sub-block, of which gemm_8x4_grid.ts could not add up the products of all four steps.
+ * With i16 sums, an u32 at MARKS() has a bit for each half sub-block whose products
+ * gemm_8x4_grid.ts cannot add up over all four steps.
  */
 import { PAIR_SUMS, group_scales, weight_order } from './dot';
 import { SIGNED_CODES } from './dot_signed';
@@ -16,17 +18,23 @@ import { CODES, MARKS } from './panel_size';
 import { lookup16 } from '../simd';
 import { type_size } from '../type/ids';
 
-/** What eight codes of a lane may be together: |activations| are 127 at most. No runs are marked of formats whose codes are MOST / 8 at most. */
+/**
+ * Largest sum of the |codes| of a lane whose products fit i16: |activations| are at most 127.
+ * Formats whose codes are at most MOST / 8 need no marks.
+ */
 const MOST: i16 = 32767 / 127;
 
-/** Unpacks n blocks of 16 packed rows at w to the panels of 8 rows each; behind these is room for 8 * OPENED bytes. */
+/**
+ * Unpacks n blocks of 16 packed rows at w to two panels of 8 rows. After the panels there must be
+ * room for 8 * OPENED bytes.
+ */
 export function unpack_grid(type: u32, w: usize, n: i32, panel: usize, factor: f32, fours: bool, has_signs: bool, even: bool): void {
   const bytes = <usize>type_size(type) << 4;
   const opened = panel + 2 * PANEL();
-  const shift = <i32>even; // of codes that are all even the panel has halves
+  const shift = <i32>even; // codes that are all even are stored halved
   const marks = clear_marks(panel);
   factor *= <f32>(1 << shift);
-  // Of the grids only those of iq2_* have larger codes (a panel has halves of iq3_xxs's).
+  // Among grids only iq2_* have larger codes. (Those of iq3_xxs are halved.)
   const large = PAIR_SUMS && has_signs && !fours;
   for (let bit: u32 = 1; n > 0; n--, bit <<= 16) {
     open_grid(type, w, opened);
@@ -37,7 +45,7 @@ export function unpack_grid(type: u32, w: usize, n: i32, panel: usize, factor: f
   }
 }
 
-/** Unpacks n blocks of 16 packed rows of levels at w to the panels of 8 rows each. */
+/** Unpacks n blocks of 16 packed rows of levels at w to two panels of 8 rows. */
 export function unpack_levels(w: usize, n: i32, panel: usize, levels_at: usize, factor: f32): void {
   const levels = v128.load(levels_at);
   const m = low_nibbles();
@@ -74,7 +82,7 @@ export function unpack_levels(w: usize, n: i32, panel: usize, levels_at: usize, 
   }
 }
 
-/** Clears the marks of both panels, and returns where the first one's are. */
+/** Clears the marks of both panels; returns the address of the first panel's. */
 function clear_marks(panel: usize): usize {
   if (!PAIR_SUMS) return panel;
   const marks = panel + MARKS();
@@ -88,13 +96,16 @@ function marks_at(marks: usize, g: usize): usize {
   return marks + (g >> 1) * PANEL();
 }
 
-/** s plus |codes| of a quad, as a row's two lanes have their products. */
+/** Adds the |codes| of a quad to s, in the two lanes in which a row's products are summed. */
 @inline
 function plus_sizes(s: v128, v: v128): v128 {
   return i16x8.add(s, i16x8.extadd_pairwise_i8x16_u(i8x16.abs(v)));
 }
 
-/** Marks the halves of a sub-block whose lanes have sums of |codes| that are too large; bit: that of the first one. */
+/**
+ * Marks the halves of a sub-block in which a lane's sum of |codes| is too large. bit: the first
+ * half's.
+ */
 @inline
 function mark(marks: usize, bit: u32, first: v128, second: v128): void {
   const most = i16x8.splat(MOST);
@@ -103,13 +114,13 @@ function mark(marks: usize, bit: u32, first: v128, second: v128): void {
   store<u32>(marks, load<u32>(marks) | (bit * (a | (b << 1))));
 }
 
-/** Where group g (0..3) begins in the panels. */
+/** Address in the panels at which group g (0..3) begins. */
 @inline
 function group_at(panel: usize, g: usize): usize {
   return panel + (g & 1) * 16 + (g >> 1) * PANEL();
 }
 
-/** Stores d of 16 rows behind a block of the panels; returns where the next one begins. */
+/** Stores d of 16 rows after a block of the panels; returns the address of the next block. */
 function store_factors(panel: usize, w: usize, factor: f32): usize {
   const e = f32x4.splat(factor);
   v128.store(panel, f32x4.mul(load_scales<G0>(w), e));
@@ -122,7 +133,7 @@ function store_factors(panel: usize, w: usize, factor: f32): usize {
 /** Bytes of a sub-block in a panel. */
 const SUB: usize = GRID_I16 ? SIGNED_CODES : CODES + 64;
 
-/** A group's super-block, out of the two opened pairs at o. */
+/** Unpacks a group's super-block, from the two opened pairs at o. */
 @inline
 function group(o: usize, panel: usize, fours: bool, has_signs: bool, shift: i32, large: bool, marks: usize, bit: u32): void {
   const rows = both_rows();
@@ -153,7 +164,10 @@ function group(o: usize, panel: usize, fours: bool, has_signs: bool, shift: i32,
   }
 }
 
-/** Codes, or halves of codes that are all even: no bit of a byte reaches the next one. Only entries of four have such. */
+/**
+ * Codes, or half of each if all are even. Then no bit of a byte reaches its neighbour. Only entries
+ * of four values can be even.
+ */
 @inline
 function part_of(v: v128, fours: bool, shift: i32): v128 {
   return fours ? i16x8.shr_u(v, shift) : v;
@@ -167,7 +181,11 @@ function scales(o: usize): v128 {
   return i16x8.extend_low_i8x16_u(i8x16.shuffle(v, u, 0, 0, 1, 1, 16, 16, 17, 17, 0, 0, 0, 0, 0, 0, 0, 0));
 }
 
-/** Signed codes of quad t (0..7) of a sub-block: as i16, times their scales, where dot_signed.ts has them; or of 7 bits, beside their scales. */
+/**
+ * Stores the signed codes of quad t (0..7) of a sub-block: as i16 times their scales
+ * (dot_signed.ts), or as 7-bit codes with the scales stored next to them.
+ *
+ */
 @inline
 function store_quad(p: usize, t: usize, v: v128, scale: v128): void {
   if (GRID_I16) {

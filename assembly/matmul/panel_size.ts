@@ -1,4 +1,7 @@
-/** How many weights of a format are unpacked to a panel at a time, and the bytes of a panel's fields (panel.ts). */
+/**
+ * Number of weights that are unpacked to a panel at a time, and the bytes of a panel's fields
+ * (panel.ts).
+ */
 import { QUANT_BYTES } from './dot';
 import { I16_CODES, SIGNED_CODES } from './dot_signed';
 import * as fmt from './format/format';
@@ -7,10 +10,10 @@ import { Codes7, Codes8, GRID_I16 } from './format/grid';
 /** Weights of a row unpacked at a time. */
 export const KC: i32 = 512;
 
-/** Bytes of the codes of a sub-block of 8 rows (8-bit codes: SIGNED_CODES). */
+/** Bytes of the codes of a sub-block of 8 rows (for 8-bit codes: SIGNED_CODES). */
 export const CODES: usize = 256 * QUANT_BYTES;
 
-/** The larger one, where it must be known at compile time: of max() the compiler does not know it. */
+/** The larger of two. Unlike max(), the compiler evaluates it at compile time. */
 @inline
 export function most(a: usize, b: usize): usize {
   return a > b ? a : b;
@@ -24,13 +27,16 @@ export function panel_bytes<F>(): usize {
   return <usize>(KC / 32 / fmt.subs<F>()) * (<usize>fmt.subs<F>() * sub_bytes<F>() + minima_bytes<F>() + factor_bytes<F>());
 }
 
-/** Where a panel of grids and levels has its marks (panel_grid.ts): behind KC weights. */
+/** Offset of the marks in a panel of grids and levels (panel_grid.ts): after KC weights. */
 @inline
 export function MARKS(): usize {
   return panel_bytes<Codes7>();
 }
 
-/** Whether the integer scales are in the codes. */
+/**
+ * True if the codes are already multiplied by the integer scales.
+ *
+ */
 @inline
 export function scaled_codes<F>(): bool {
   return I16_CODES && fmt.eight_bits<F>() && fmt.super_block<F>();

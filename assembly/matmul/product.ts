@@ -1,7 +1,9 @@
 /**
- * A product of packed weights of any format in blocks, around its loops (src/packed-format.ts): tiles of columns and rows, whose sums stay in L1 (gemm_8x4.ts has a
- * picture), or one column after the other. The walk is one function for all formats, because as one for each it was 9 KB of every build; by_type.ts
- * calls a format's loops, once for 16 rows and at least 512 weights (or a whole row) of them.
+ * A product of packed weights in blocks, of any format, around its loops (src/packed-format.ts):
+ * either tiles of columns and rows whose sums stay in L1 (gemm_8x4.ts has a picture), or one column
+ * after the other. One function walks for all formats, because one for each was 9 KB of every
+ * build. by_type.ts calls a format's loops, once for 16 rows and at least 512 of their weights (or
+ * the whole row).
  */
 import { COLS, MOST_16XN, blocked_columns, cols_sub_of, is_few } from './act';
 import { act_type, column, few_columns, tile, unpack } from './by_type';
@@ -16,23 +18,28 @@ import { column_of, put } from './result';
 import { blck_size, type_size } from '../type/ids';
 
 /**
- * Columns, and rows, whose f32 sums are kept at a time: as many rows as a thread takes. With 128 columns instead of 64 a panel is unpacked half as often:
- * 1.02 to 1.03 times the speed for q4_0, 1.07 to 1.1 for weights of grids (256 columns of 1024, Zen 4, Node 24; turbo 1.03 and 1.08 to 1.14). With 256
- * the activations of long rows do not stay in L2: a little faster with rows of 1024, a little slower with 8192.
+ * Columns and rows whose f32 sums are kept at a time; a thread takes that many rows. More columns
+ * unpack each panel less often, but with 256 the activations of long rows leave L2.
  */
 const NC: i32 = 128;
 const MC: i32 = CHUNK_ROWS;
 
-/** Bytes of those sums, ACC for each column of a row block; the panels follow. */
+/** Bytes of those sums, ACC for each column of a row block. The panels follow in the scratch. */
 const TILE_SUMS: usize = <usize>NC * ACC * (MC / ROWS);
 
-/** Where the scratch has opened rows (format/grid.ts) while they are unpacked: behind the panels. */
+/**
+ * Offset in the scratch of opened rows (format/grid.ts), used while they are unpacked: after the
+ * panels.
+ */
 @inline
 function OPENED_AT(): usize {
   return TILE_SUMS + 2 * PANEL();
 }
 
-/** Where the scratch has ACC bytes for a row block's 16 outputs of which only some exist: behind what the loops want. */
+/**
+ * Offset in the scratch of ACC bytes for the 16 outputs of an incomplete row block: after the bytes
+ * that the loops use.
+ */
 @inline
 function SPARE(): usize {
   return most(OPENED_AT() + 8 * OPENED, most(most(SCRATCH_16XN, SUMS), SCRATCH_GRID));
@@ -44,7 +51,10 @@ export function gemm_scratch(): usize {
   return SPARE() + ACC;
 }
 
-/** Rows [row0, row1) x ncols columns of a type in blocks; contracts in mul_mat_packed (packed.ts). */
+/**
+ * Computes rows [row0, row1) x ncols columns for a type in blocks. Parameters: mul_mat_packed in
+ * packed.ts.
+ */
 export function mul_mat(
   type: u32,
   w: usize,

@@ -1,4 +1,7 @@
-/** A product of packed f32, f16 or bf16 weights, around its loops (gemm_f32.ts): product.ts without column blocks, since activations are plain rows of f32. */
+/**
+ * A product of packed f32, f16 or bf16 weights, around its loops (gemm_f32.ts). It is product.ts
+ * without column blocks, since activations are plain rows of f32.
+ */
 import { column, unpack } from './by_type';
 import { ACC, ROWS } from './format/group';
 import { KC_F32, PANEL_F32, gemm_f32_8x4 } from './gemm_f32';
@@ -11,12 +14,15 @@ const PANELS: usize = <usize>NC * ACC;
 const SPARE: usize = PANELS + 2 * PANEL_F32;
 export const GEMM_F32_SCRATCH: usize = SPARE + ACC;
 
-/** How many of ncols columns run over a panel: one left over is a GEMV, two or three are a tile filled up with copies of the last one. */
+/**
+ * Number of columns, of ncols, that run over a panel. A remainder of one is a GEMV; a remainder of
+ * two or three is a tile padded with copies of the last column.
+ */
 export function in_tiles(ncols: i32): i32 {
   return (ncols & 3) == 1 ? ncols - 1 : ncols;
 }
 
-/** Rows [row0, row1) x ncols columns; contracts in mul_mat_packed. */
+/** Computes rows [row0, row1) x ncols columns. Parameters: mul_mat_packed in packed.ts. */
 export function mul_mat_f32(
   type: u32,
   w: usize,

@@ -1,14 +1,17 @@
 /**
- * Plain rows, as GGUF has them, to row blocks of 16 rows, which take the same bytes; of a type that is faster (`fast` in src/type-traits.ts) more.
- * The rows that the last row block misses become zero rows: a packed tensor of nrows rows has room for ceil(nrows / 16) * 16.
+ * Conversion of plain rows, as GGUF has them, to row blocks of 16 rows. These take the same bytes,
+ * or more if packed as a faster type (`fast` in src/type-traits.ts). Rows missing in the last row
+ * block become zero rows: a packed tensor of nrows rows has room for ceil(nrows / 16) * 16.
  */
 import { act_type, f16_vectors, pack_block, pack_fast } from './by_type';
 import { ROWS } from './format/group';
 import { F16, F32, blck_size, type_size } from '../type/ids';
 
 /**
- * Packs the nrows plain rows of ne00 at src to w, where their type is `to`: the same, or the one that it can be packed as besides. Both have room for whole row
- * blocks. Returns how many packed blocks have a scale that is not finite, or of f16 how many row blocks such a number.
+ * Packs the nrows plain rows of ne00 at src to w. `to` is the type of the packed rows: the same, or
+ * the faster one that it can be packed as. src and w have room for whole row blocks. Returns the
+ * number of packed blocks with a scale that is not finite; for f16, the number of row blocks with
+ * such a weight.
  */
 export function repack_rows(type: u32, to: u32, src: usize, w: usize, ne00: i32, nrows: i32): i32 {
   const stride = <usize>(<u32>ne00 / blck_size(type)) * type_size(type);

@@ -1,6 +1,8 @@
 /**
- * A row of packed weights as f32 (get_rows of a tied token_embd), read out of the GEMM's panel (panel.ts), which is alike for all formats: one function
- * does for them where one for each was 10 KB of every build. All 16 rows of a row block are unpacked for it, a few microseconds a token.
+ * A row of packed weights as f32 (get_rows of a tied token_embd). It is read from the GEMM's panel
+ * (panel.ts), whose layout is nearly the same for all formats, so one function serves all of them;
+ * one for each was 10 KB of every build. All 16 rows of a row block are unpacked for it, which
+ * takes a few microseconds a token.
  */
 import { HAS_RELAXED_DOT } from '../simd';
 import { panel_centre, panel_minima, panel_runs, panel_scales, panel_signed, unpack } from './by_type';
@@ -12,7 +14,10 @@ import { PANEL } from './panel_room';
 import { CODES } from './panel_size';
 import { blck_size, type_size } from '../type/ids';
 
-/** Unpacks row `row` of the packed tensor at w, of a type of floats, to ne00 f32 at y. panel: scratch of two PANEL_F32. */
+/**
+ * Unpacks row `row` of the packed tensor at w, of a float type, to ne00 f32 at y. panel: scratch of
+ * two PANEL_F32.
+ */
 export function row_of_floats(type: u32, w: usize, ne00: i32, row: i32, y: usize, panel: usize): void {
   const number = <usize>type_size(type);
   w += <usize>(row / ROWS) * ((<usize>ne00 * number) << 4);
@@ -25,8 +30,8 @@ export function row_of_floats(type: u32, w: usize, ne00: i32, row: i32, y: usize
 }
 
 /**
- * Unpacks row `row` of the packed tensor at w, of a type in blocks, to ne00 f32 at y: the bits of dequantize_row. panel: scratch of gemm_scratch()
- * bytes.
+ * Unpacks row `row` of the packed tensor at w, of a type in blocks, to ne00 f32 at y, with the bits
+ * of dequantize_row. panel: scratch of gemm_scratch() bytes.
  */
 export function row_of_blocks(type: u32, w: usize, ne00: i32, row: i32, y: usize, panel: usize): void {
   const block = blck_size(type);
@@ -45,7 +50,7 @@ export function row_of_blocks(type: u32, w: usize, ne00: i32, row: i32, y: usize
   const factor_bytes: usize = scales == 3 ? 0 : minima == 0 ? 32 : 64;
   const bytes = <usize>type_size(type) * ROWS;
   let blocks = <i32>(<u32>ne00 / block);
-  // Where the row is in what 8 rows have.
+  // Address of the row's first word in the panel of its 8 rows.
   const in_panel = panel + ((row & 8) != 0 ? PANEL() : 0) + <usize>((row & 7) << 2);
   w += <usize>(row / ROWS) * blocks * bytes;
   for (; blocks > 0; blocks--, w += bytes) {
@@ -72,14 +77,14 @@ export function row_of_blocks(type: u32, w: usize, ne00: i32, row: i32, y: usize
   }
 }
 
-/** A row's scale, an integer (dot.ts) or f32. */
+/** Scale of a row: an integer (dot.ts) or f32. */
 @inline
 function scale_at(p: usize, is_f32: bool): f32 {
   if (is_f32) return load<f32>(p);
   return PAIR_SUMS ? <f32>load<i16>(p) : <f32>load<i32>(p);
 }
 
-/** The four codes of a row's quad t of a half as f32. */
+/** The four codes of quad t of a row's half, as f32. */
 @inline
 function quad(p: usize, t: usize, eight_bits: bool): v128 {
   if (HAS_RELAXED_DOT && !eight_bits)

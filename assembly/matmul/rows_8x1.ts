@@ -1,9 +1,11 @@
 /**
- * One column of activations times 8 plain rows of q4_0 or q8_0, as GGUF has them, wherever they lie: for the few rows that fire for a token, nothing is
- * gathered or packed. What a block of activations is made ready for once is shared by all rows.
+ * One column of activations times 8 plain rows of q4_0 or q8_0, which may lie anywhere, as GGUF has
+ * them. For the few rows that fire for a token, nothing is gathered or packed. All rows share the
+ * prepared activations of a block.
  *
- * The integer sum of a block and its f32 step are those of gemv_16x1.ts and gemv_16x1_signs.ts, blocks follow each other in the same order, and the
- * activations are the same bytes (act.ts): a row's product has the bits that it has among packed ones.
+ * A row's product has the same bits as among packed rows. The integer sum of a block and its f32
+ * step are those of gemv_16x1.ts and gemv_16x1_signs.ts, blocks follow in the same order, and the
+ * activations are the same bytes (act.ts).
  */
 import { ACT_D, ACT_SUB, SIGNS_D, SIGNS_START, SIGNS_SUB } from './act';
 import { mac_signed } from './dot_signed';
@@ -15,24 +17,24 @@ import { Q8_0 } from './format/q8_0';
 import { HAS_DOT_ADD, HAS_PAIR_DOT, HAS_RELAXED_DOT, held, held_ones } from '../simd';
 import * as id from '../type/ids';
 
-/** Bytes of a line of the cache. */
+/** Bytes of a cache line. */
 const LINE: usize = 64;
 
-/** Rows that are multiplied at once: eight, or where a list ends four. */
+/** Rows that are multiplied at once: eight, or four at the end of a list. */
 export const AT_ONCE: i32 = 8;
 
-/** The exponent of an Inf or NaN in an i32 of which the lower half is an f16. */
+/** Exponent of an Inf or NaN, in an i32 whose lower half is an f16. */
 const INFINITE = memory.data<i32>([0x7c00]);
 
-/** Whether rows of the type are multiplied as they are. */
+/** True for the types whose plain rows are multiplied. */
 @inline
 export function takes_rows(type: u32): bool {
   return type == id.Q4_0 || type == id.Q8_0;
 }
 
 /**
- * y[0..7], or with `four` y[0..3], = the rows of ne00 weights at eight addresses, which lie at `rows`, times the column at a. A row with a scale that is not
- * finite gives NaN.
+ * Stores at y the products of eight rows (four with `four`) of ne00 weights with the column at a.
+ * The rows' addresses lie at `rows`. A row with a scale that is not finite gives NaN.
  */
 export function rows_8x1(type: u32, rows: usize, four: bool, ne00: i32, a: usize, y: usize): void {
   if (type == id.Q8_0) rows_of<Q8_0>(rows, four, ne00 >> 5, a, y);
@@ -40,19 +42,19 @@ export function rows_8x1(type: u32, rows: usize, four: bool, ne00: i32, a: usize
 }
 
 /**
- * Whether a build fetches what it reads from one end to the other, see touch(). What is computed between two loads lets a processor wait for few of them at
- * once: with the dot-add a token of a llama of 189 M parameters in q4_0 took 0.83 of the time with it on one thread and 0.82 on two, in f16 0.73 and 0.72; of
- * one of 875 M, whose matrices are larger, in q4_0 0.89, in q4_K 0.84, in q6_K 0.95 (one thread, Xeon, Node 24). On Zen 4, which runs the builds without it,
- * prefetchers keep up: there it took 1.80 and 1.71 times the time in q4_0, 1.66 and 1.51 in q4_K, 1.64 and 1.45 in q8_0, 1.55 and 1.52 in f16 (one and two
- * threads, Node 24), in whichever order and by however many bytes at a time.
- * Not kept: touching the next chunk while this one is computed (a load that misses holds up all behind it: 10 to 30 % slower).
+ * True if the build prefetches sequential reads by touch(). Computing between loads limits how many
+ * cache misses a CPU can have in flight. Prefetching is faster on CPUs that run the dot-add builds
+ * (Xeon) and much slower on Zen 4, which runs the others and whose hardware prefetchers keep up.
+ * Not kept: touching the next chunk while this one is computed (slower: a load that misses holds up
+ * all later ones).
  */
 @inline
 export const FETCHES: bool = HAS_DOT_ADD;
 
 /**
- * Loads a byte of each line of n bytes at p, and stores something of them at `to`. Four quarters are read side by side, since prefetchers end at pages:
- * 24 GiB/s where one after the other 20 come (Xeon, Node 24).
+ * Prefetches n bytes at p: loads a byte of each cache line, and stores something of them at `to`,
+ * so that the loads are not removed. Four quarters are read side by side, because hardware
+ * prefetchers stop at page borders.
  */
 export function touch(p: usize, n: usize, to: usize): void {
   let any: u32 = 0;
@@ -65,14 +67,14 @@ export function touch(p: usize, n: usize, to: usize): void {
   store<u32>(to, any);
 }
 
-/** Rows that are fetched side by side. */
+/** Rows that are prefetched side by side. */
 export const FETCHED_AT_ONCE: i32 = 8;
 
 /**
- * The same for n bytes at each of `count` addresses, which lie at `rows`, a multiple of FETCHED_AT_ONCE. Rows that lie anywhere are fetched by nothing ahead: so
- * closely one after the other a processor waits for many of these loads at once, and while it computes for few. It took a feed-forward of a tenth of its
- * neurons from 0.38 of the dense one's time to 0.29 (q4_0 from memory, Xeon, Node 24, one thread). Lines of eight rows side by side begin more walks to pages
- * at once than those of one row: there 0.94 of its time on Zen 4 with relaxed, and sixteen rows took as long.
+ * Prefetches n bytes at each of `count` addresses, which lie at `rows`; count is a multiple of
+ * FETCHED_AT_ONCE. Scattered rows get no hardware prefetch. In a loop this tight a CPU has many of
+ * the loads in flight at once, while it computes only few. Reading lines of eight rows side by side
+ * also starts more page walks at once than row after row.
  */
 export function touch_rows(rows: usize, count: i32, n: usize, to: usize): void {
   let any: u32 = 0;
@@ -94,7 +96,7 @@ export function touch_rows(rows: usize, count: i32, n: usize, to: usize): void {
 }
 
 function rows_of<F>(rows: usize, four: bool, n: i32, a: usize, y: usize): void {
-  // In the simd build 8-bit codes come with the activations of 4-bit ones.
+  // The simd build multiplies 8-bit codes by the same activations as 4-bit codes.
   const signs = HAS_RELAXED_DOT && fmt.eight_bits<F>();
   const mask = held(15);
   const ones = held_ones();
@@ -156,7 +158,7 @@ function rows_of<F>(rows: usize, four: bool, n: i32, a: usize, y: usize): void {
   v128.store(y, v128.or(second, i32x4.eq(more_exponents, infinite)), 16);
 }
 
-/** The f16 at four places, each in the lower half of an i32. */
+/** The f16 at four addresses, each sign-extended in an i32 lane. */
 @inline
 function f16_of(p0: usize, p1: usize, p2: usize, p3: usize): v128 {
   let d = v128.load16_splat(p0);
@@ -165,21 +167,21 @@ function f16_of(p0: usize, p1: usize, p2: usize, p3: usize): v128 {
   return i32x4.shr_s(v128.load16_lane(p3, d, 7), 16);
 }
 
-/** The i32 sums of the codes of the blocks at four places times activations, side by side. */
+/** Integer sums of the blocks at four addresses times the activations, one i32 lane for each. */
 @inline
 function sums_of<F>(p0: usize, p1: usize, p2: usize, p3: usize, x0: v128, x1: v128, x2: v128, x3: v128, mask: v128, ones: v128): v128 {
   const s0 = block<F>(p0, x0, x1, x2, x3, mask, ones);
   const s1 = block<F>(p1, x0, x1, x2, x3, mask, ones);
   const s2 = block<F>(p2, x0, x1, x2, x3, mask, ones);
   const s3 = block<F>(p3, x0, x1, x2, x3, mask, ones);
-  // The four words of each, side by side.
+  // Transpose and add: each lane gets the four words of one block.
   const s01 = add_words<F>(v128.shuffle<i32>(s0, s1, 0, 4, 1, 5), v128.shuffle<i32>(s0, s1, 2, 6, 3, 7));
   const s23 = add_words<F>(v128.shuffle<i32>(s2, s3, 0, 4, 1, 5), v128.shuffle<i32>(s2, s3, 2, 6, 3, 7));
   const s = add_words<F>(v128.shuffle<i64>(s01, s23, 0, 2), v128.shuffle<i64>(s01, s23, 1, 3));
   return in_pairs<F>() ? i32x4.dot_i16x8_s(s, ones) : s;
 }
 
-/** Whether words of a block's sums are two i16: of 32 codes of 4 bits they fit to the end. */
+/** True if the words of a block's sums are two i16, which have room for 32 codes of 4 bits. */
 @inline
 function in_pairs<F>(): bool {
   return HAS_PAIR_DOT && !fmt.eight_bits<F>();
@@ -190,7 +192,10 @@ function add_words<F>(a: v128, b: v128): v128 {
   return in_pairs<F>() ? i16x8.add(a, b) : i32x4.add(a, b);
 }
 
-/** Sums of the codes of the block at p times activations, i32 or in_pairs: i8 at x0 and x1 (with their signs apart: x2 and x3), or i16 at x0 to x3. */
+/**
+ * Sums of the codes of the block at p times activations, i32 or in_pairs. Activations are i8 at x0
+ * and x1 (with their signs in x2 and x3), or i16 at x0 to x3.
+ */
 @inline
 function block<F>(p: usize, x0: v128, x1: v128, x2: v128, x3: v128, mask: v128, ones: v128): v128 {
   const v = v128.load(p, 2);
@@ -205,7 +210,7 @@ function block<F>(p: usize, x0: v128, x1: v128, x2: v128, x3: v128, mask: v128, 
   return i16x8.add(i16x8.relaxed_dot_i8x16_i7x16_s(x0, first), i16x8.relaxed_dot_i8x16_i7x16_s(x1, second));
 }
 
-/** w . x of sixteen signed codes and i16. */
+/** w . x of sixteen signed codes and i16 activations. */
 @inline
 function dot_i16(w: v128, x0: v128, x1: v128): v128 {
   return i32x4.add(i32x4.dot_i16x8_s(i16x8.extend_low_i8x16_s(w), x0), i32x4.dot_i16x8_s(i16x8.extend_high_i8x16_s(w), x1));

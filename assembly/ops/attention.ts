@@ -1,14 +1,18 @@
 /**
- * Attention over keys and values in cache order: softmax(scale * q k + bias) v, for prompts and for generation, batch- and thread-invariant.
+ * Attention over keys and values in cache order: softmax(scale * q k + bias) v, for prompts and for
+ * generation. Results depend neither on the batch nor on the number of threads.
  *
- * Keys are taken in KV splits: runs of KV_SPLIT cells counted from the sequence's first cell. Each split gives a (max, sum, output) of its own
- * (FlashDecoding), and these are merged in ascending order, so a result does not depend on which thread computed which split or on the other tokens of
- * the batch. Within a split, a score is one chain of madds over the dimensions and an output one chain over the keys.
+ * Keys are taken in KV splits: runs of KV_SPLIT cells counted from the sequence's first cell. Each
+ * split gives its own (max, sum, output), as in FlashDecoding, and the splits are merged in
+ * ascending order. So a result does not depend on the threads that computed the splits, nor on
+ * other tokens of the batch. Within a split, a score is one chain of madds over the dimensions, and
+ * an output one chain over the keys.
  *
- * Prompts: a work item is up to ITEM_ROWS rows (token x query head) of a kv head, which walk the splits together.
- * Generation (up to SPLIT_TOKENS tokens): an item is (token, kv head, split); attention_merge merges their states after a barrier.
+ * Prompts: a work item is up to ITEM_ROWS rows (token x query head) of a kv head, which walk the
+ * splits together. Generation (up to SPLIT_TOKENS tokens): an item is (token, kv head, split), and
+ * attention_merge merges their states after a barrier.
  *
- * Each split takes its own maximum, which costs the same as a unified one (phi) that is known before.
+ * Each split takes its own maximum, which costs no more than a unified one (phi) known in advance.
  */
 import { params_of } from './attention_params';
 import { STATE, state_clear, state_merge } from './attention_split';
@@ -19,15 +23,23 @@ import { next_chunk, range_end, range_start } from '../runtime/schedule';
 import { MOST_CHUNKS, take } from '../runtime/sync';
 import { Op } from '../runtime/tensor';
 
-/** Steps of up to so many tokens make an item of every KV split; with more tokens there are items enough without. */
+/**
+ * Steps of at most this many tokens make an item of every KV split. Larger steps have enough items
+ * without that.
+ */
 export const SPLIT_TOKENS: i32 = 4;
 /**
- * src0 q [head_dim, n_head, n_tokens] f32, src1 K, src2 V (kv_cache.ts), src3 first cell i32 [n_tokens], src4 number of visible cells i32 [n_tokens],
- * src5 split states f32 for generation, src6 mask f16 or f32 [n_kv, n_tokens, n_head or 1], or i32 [n_tokens]: positions for ALiBi, distances and windows to both sides, or none; src7 slopes f32 [n_head], or
- * what distances add, f32 [n_head, 2 most + 1], or none;
- * src8 sinks f32 [n_head] or none: a score for each head that joins the sum and has no value.
- * The parameters are those of attention_params.ts.
- * dst [hd_out * n_head, n_tokens] f32.
+ * dst [hd_out * n_head, n_tokens] f32. The parameters are those of attention_params.ts.
+ *
+ *   src0  q [head_dim, n_head, n_tokens] f32
+ *   src1  K, src2 V (kv_cache.ts)
+ *   src3  first cell i32 [n_tokens]
+ *   src4  number of visible cells i32 [n_tokens]
+ *   src5  states of the splits f32, for generation
+ *   src6  none; or mask f16 or f32 [n_kv, n_tokens, n_head or 1]; or positions i32 [n_tokens], for
+ *         ALiBi, distances, and windows to both sides
+ *   src7  none; or slopes f32 [n_head]; or biases by distance f32 [n_head, 2 most + 1]
+ *   src8  none; or sinks f32 [n_head]: a score for each head that joins the sum and has no value
  */
 export function attention(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   const n_tokens = op.src0.ne2;
@@ -38,7 +50,7 @@ export function attention(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scrat
   const blocks = (rows + ITEM_ROWS - 1) / ITEM_ROWS;
   const items = blocks * n_head_kv;
   for (let i = take(op.cursor); i < items; i = take(op.cursor)) {
-    // The last tokens see the most keys. They come first, so that the threads finish together.
+    // The last tokens see the most keys, so they come first: then the threads finish together.
     const block = blocks - 1 - i / n_head_kv;
     const end = min(rows, (block + 1) * ITEM_ROWS);
     for (let from = block * ITEM_ROWS, to = 0; from < end; from = to) {
@@ -50,8 +62,9 @@ export function attention(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scrat
 }
 
 /**
- * Generation. Items are numbered in the order of memory (kv head, then split, then token), and each thread begins with a range of its own, as for a
- * product (mul_mat_packed.ts): it reads keys and values from one end to the other, which processors prefetch.
+ * Generation. Items are numbered in the order of memory (kv head, then split, then token), and each
+ * thread begins with a range of its own, as for a product (mul_mat_packed.ts). So it reads keys and
+ * values sequentially, and the CPU can prefetch them.
  */
 function generate(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   const n_tokens = op.src0.ne2;
@@ -70,7 +83,8 @@ function generate(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usiz
       const kvh = i / n_tokens / splits;
       const n_kv = visible(op, t);
       if (split * KV_SPLIT >= n_kv || (split + 1) * KV_SPLIT <= window_start(op, t)) continue;
-      // A thread's next split is mostly one for the same queries, which are still in its scratch if one walk took them all.
+      // A thread's next split is usually for the same queries. If one walk took all of them, they
+      // are still in its scratch.
       const group = kvh * n_tokens + t;
       const again = group == loaded;
       for (let h = 0; h < rep; h += ITEM_ROWS) walk(op, kvh, t * rep + h, t * rep + min(rep, h + ITEM_ROWS), split, again, scratch);
@@ -80,8 +94,8 @@ function generate(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usiz
 }
 
 /**
- * Merges the splits of generation steps; for prompts only the casts of the output are left to do. Threads take turns at the heads, as many at a time
- * as make whole blocks of the casts.
+ * Merges the splits of generation steps; after prompts only casts the output. Threads take turns at
+ * the heads, in units that fill whole blocks of the casts.
  */
 export function attention_merge(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const n_tokens = op.src0.ne2;

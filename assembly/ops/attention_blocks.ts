@@ -1,9 +1,13 @@
 /**
- * Attention over q8_0 and q4_0 caches, by integer products. Those are exact, so neither the order of summation nor the batch shows in the result.
+ * Attention over q8_0 and q4_0 caches, by integer products. These are exact, so the result depends
+ * neither on the order of summation nor on the batch.
  *
- * Scores: keys are a packed matrix, queries are quantised as activations are (act.ts): ggml's vec_dot of the cache's type with q8_0.
- * Values: a probability times the scale of a value's block makes one weight, and a split's weights are rounded to 16 bits relative to the largest of
- * them. That error is 1/256 of q8_0's own rounding. A sum over 256 cells fits i32: 256 * 32767 * 128 < 2^30.
+ * Scores: keys are a packed matrix, and queries are quantised as activations (act.ts), which gives
+ * ggml's vec_dot of the cache's type with q8_0.
+ *
+ * Values: a probability times the scale of a value's block makes one weight. The weights of a split
+ * are rounded to 16 bits relative to the largest of them; that error is 1/256 of q8_0's own
+ * rounding. A sum over 256 cells fits i32: 256 * 32767 * 128 < 2^30.
  */
 import { quantize_act } from '../matmul/act';
 import { mul_mat_packed, mul_mat_packed_scratch, packed_act_type } from '../matmul/packed';
@@ -15,8 +19,9 @@ import { f16_mask } from './kv_widen';
 // ---- Scores ----
 
 /**
- * Quantises query r of `rows`, hd f32 at x, to its place in the activations at q (q_stride bytes a query), as block_scores takes them: up to three
- * queries are products of one column each, more are the columns of one product.
+ * Quantises query r of `rows` (hd f32 at x) into the activations at q, q_stride bytes a query, in
+ * the layout of block_scores: up to three queries are products of one column each, more are the
+ * columns of one product.
  */
 export function quantize_query(type: u32, x: usize, hd: i32, q: usize, q_stride: usize, r: i32, rows: i32): void {
   if (rows < 4) quantize_act(packed_act_type(type), x, 0, hd, q + <usize>r * q_stride, q_stride, 0, 1);
@@ -24,8 +29,8 @@ export function quantize_query(type: u32, x: usize, hd: i32, q: usize, q_stride:
 }
 
 /**
- * s[row][0..n) = the n keys at k . query `row`; n is a multiple of 16. q: quantize_query's, q_stride bytes a query. s: f32, KV_SPLIT floats a row.
- * scratch: block_scores_scratch() bytes.
+ * s[row][0..n) = the n keys at k . query `row`; n is a multiple of 16. q: from quantize_query,
+ * q_stride bytes a query. s: f32, KV_SPLIT floats a row. scratch: block_scores_scratch() bytes.
  */
 export function block_scores(type: u32, k: usize, hd: i32, n: i32, q: usize, q_stride: usize, rows: i32, s: usize, scratch: usize): void {
   const most = rows < 4 ? 1 : rows;
@@ -42,23 +47,37 @@ export function block_scores_scratch(): i32 {
 /** Rows that share a load of values. */
 export const BLOCK_ROWS: i32 = 2;
 
-/** Bytes of one row's weights for 32 dimensions, an i16 for every cell; of two rows' weights; of those with their factors. */
+/**
+ * Bytes of one row's weights for 32 dimensions, an i16 for every cell; of two rows' weights; of
+ * these with their factors.
+ */
 const WEIGHTS: usize = KV_SPLIT << 1;
 const FACTORS: usize = <usize>BLOCK_ROWS * WEIGHTS;
 const BLOCK: usize = FACTORS + 16;
 
-/** Scratch: for every 32 dimensions | weights of two rows | of each row, factor f32 and -8 * sum of the weights i32 |; then f32 [KV_SPLIT] and 16 bytes of zeros. */
+/**
+ * Bytes of scratch for block_values:
+ *
+ *   for every 32 dimensions: | weights of two rows | for each row: factor f32, -8 * sum of weights i32 |
+ *   then: | f32 [KV_SPLIT] | 16 bytes of zeros |
+ */
 export function block_values_scratch(hd: i32): i32 {
   return (hd >> 5) * <i32>BLOCK + (KV_SPLIT << 2) + 16;
 }
 
-/** 2^-110: where no weight is larger, all count as zero. (The reciprocal of what is larger is finite.) */
+/**
+ * 2^-110 as bits. If no weight exceeds it, all become zero. The reciprocal of a larger one is
+ * finite.
+ */
 const LEAST: u32 = 0x08800000;
 
 /**
- * out[row][0..hd) = sum over n cells of p[row][cell] * value[cell], for one or two rows: n cells of values at v, `plane` bytes from 16 dimensions to the
- * next, their scales at `scales`, scales_step bytes from 32 dimensions to the next (kv_cache.ts). p: f32, KV_SPLIT floats a row, 0 behind n. out: f32,
- * out_row bytes a row, 2^112 too small, as with an f16 cache. scratch: block_values_scratch() bytes.
+ * out[row][0..hd) = sum over n cells of p[row][cell] * value[cell], for one or two rows.
+ *
+ * v: n cells of values, `plane` bytes from 16 dimensions to the next. scales: their scales,
+ * scales_step bytes from 32 dimensions to the next (kv_cache.ts). p: f32, KV_SPLIT floats a row, 0
+ * from cell n on. out: f32, out_row bytes a row, scaled by 2^-112 as with an f16 cache. scratch:
+ * block_values_scratch() bytes.
  */
 export function block_values(
   type: u32,
@@ -84,13 +103,16 @@ export function block_values(
 }
 
 /**
- * Weights of n cells for 32 dimensions: i16 w = round(p * d / factor), with zeros up to a multiple of 8, where factor makes the largest 32767.
- * p: f32, d: f16, work: f32 [KV_SPLIT]. At `factor`: the factor, f32, and -8 * the sum of w, i32, which takes q4_0's centre off.
+ * Stores the weights of n cells for 32 dimensions as i16: w = round(p * d / factor), with zeros up
+ * to a multiple of 8. The factor makes the largest weight 32767. p: f32, d: f16, work: f32
+ * [KV_SPLIT]. Stores at `factor` the factor, f32, and -8 * the sum of w, i32, which subtracts
+ * q4_0's centre.
  */
 function weigh(p: usize, d: usize, n: i32, work: usize, w: usize, factor: usize): void {
   const mask = f16_mask();
   const whole = <usize>(n & -4) << 2;
-  // Twice the bits of |x| sort like the numbers, with NaN above Inf: a NaN cannot hide from the maximum.
+  // Twice the bits of |x| sort like the numbers, with NaN above Inf: so the maximum never misses a
+  // NaN.
   let top = i32x4.splat(2 * LEAST);
   let i: usize = 0;
   for (; i < whole; i += 16) {
@@ -99,7 +121,7 @@ function weigh(p: usize, d: usize, n: i32, work: usize, w: usize, factor: usize)
     v128.store(work + i, x);
   }
   if (n & 3) {
-    // The scales behind the last cell may be any bits.
+    // The scales after the last cell may be any bits.
     const cells = i32x4.lt_s(i32x4(0, 1, 2, 3), i32x4.splat(n & 3));
     const scale = v128.and(i32x4.shl(v128.load16x4_s(d + (i >> 1)), 13), mask);
     const x = f32x4.mul(v128.load(p + i), v128.and(scale, cells));
@@ -107,7 +129,7 @@ function weigh(p: usize, d: usize, n: i32, work: usize, w: usize, factor: usize)
     v128.store(work + i, x);
     i += 16;
   }
-  v128.store(work + i, i32x4.splat(0)); // the second four of a vector of eight; not read where n fills it
+  v128.store(work + i, i32x4.splat(0)); // the second half of a vector of eight; not read if n fills it
   top = i32x4.max_u(top, i64x2.shuffle(top, top, 1, 0));
   const most = reinterpret<f32>(max<u32>(i32x4.extract_lane(top, 0), i32x4.extract_lane(top, 1)) >> 1);
   const inverse = f32x4.splat(32767 / most);
@@ -123,8 +145,9 @@ function weigh(p: usize, d: usize, n: i32, work: usize, w: usize, factor: usize)
   store<i32>(factor, i32x4.extract_lane(sum, 0) + i32x4.extract_lane(sum, 1), 4);
 }
 
-// 16 dimensions of 2 cells as four vectors of 8 i16, c0 .. c3: four dimensions each, both cells side by side. `center`: what their sums start at; `shift`: by how
-// many bits c1 and c3 are too large.
+// 16 dimensions of 2 cells as four vectors of 8 i16, c0 .. c3: four dimensions each, both cells
+// side by side. `center`: the start value of the sums. `shift`: bits by which c1 and c3 are too
+// large.
 @unmanaged
 class FromQ8_0 {
   @inline step(): usize {
@@ -186,15 +209,16 @@ class FromQ4_0 {
   }
 }
 
-// How many rows sums() takes: the size of a type, as in attention_tile.ts.
+// Number of rows of sums(), as the size of a type (see attention_tile.ts).
 type One = u8;
 type Two = u16;
 
 const NIBBLES = memory.data<u16>([0x0f, 0xf0], 2);
 
 /**
- * out[row][0..hd) = sum over n cells of weight * value, 16 dimensions at a time; w: weights and factors as block_values_scratch lays them out. Sums may
- * wrap on the way (16 * 15 * 32767 * 256, and what is taken off for the centre): the result fits i32.
+ * out[row][0..hd) = sum over n cells of weight * value, 16 dimensions at a time. w: weights and
+ * factors in the layout of block_values_scratch. Sums may wrap on the way (16 * 15 * 32767 * 256,
+ * and the centre's part), but the result fits i32.
  */
 function sums<B, Rows>(w: usize, n: i32, v: usize, plane: usize, hd: i32, out: usize, out_row: usize): void {
   const f = changetype<B>(0);
@@ -236,7 +260,7 @@ function sums<B, Rows>(w: usize, n: i32, v: usize, plane: usize, hd: i32, out: u
   }
 }
 
-/** Stores 16 sums as f32 times the factor. */
+/** Stores 16 integer sums as f32 times the factor. */
 @inline
 function store_scaled(y: usize, factor: v128, a: v128, b: v128, c: v128, d: v128): void {
   v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(a), factor));

@@ -1,24 +1,35 @@
-/** One KV split for one row: scores become probabilities; and how the states of splits are merged. Pointers are to f32. */
+/**
+ * One KV split for one row: scores become probabilities; and the merging of the states of splits.
+ * Pointers are to f32.
+ */
 import { soft_cap_f32x4 } from '../math';
 import { f16_to_f32, hmax_f32, hsum_f32, madd } from '../simd';
 import { F16 } from '../type/ids';
 
-/** Lower than any score, but finite, so that a row of nothing but -Infinity has finite differences. Scores below it count as masked, too. */
+/**
+ * Lower than any score, but finite: then the differences in a row that holds only -Infinity are
+ * finite too. Scores below it are masked as well.
+ */
 export const LOWEST: f32 = -1e30;
 export const LOG2E: f32 = 1.44269504088896341;
 
-/** A row's state: its maximum (log2) and its sum, then, from float STATE on, head_dim outputs. */
+/**
+ * Floats before the outputs in a row's state: its maximum (log2), its sum, two unused. Then
+ * head_dim outputs.
+ */
 export const STATE: i32 = 4;
 
 /**
- * Probabilities are this power of two too large, so that their products with values of the f16 cache, which arrive times 2^-112, stay far from the limits of f32.
- * With a unified maximum, scores may be up to RANGE above it: 256 keys of 2^(P_SHIFT + RANGE) times f16's largest 2^16 stay finite.
+ * Probabilities are scaled by this power of two. Values of the f16 cache arrive times 2^-112, and
+ * so the products stay far from the limits of f32. With a unified maximum, scores may exceed it by
+ * RANGE: 256 keys of 2^(P_SHIFT + RANGE) times f16's largest, 2^16, are finite.
  */
 const P_SHIFT: f32 = 60;
 const SHIFT: f32 = 1152921504606846976; // 2^P_SHIFT
 const RANGE: f32 = 40;
 
-// For 2^x, four lanes each: the least x, the magic number 1.5 * 2^23, the polynomial's coefficients c6 .. c0, and the magic number plus P_SHIFT.
+// Constants of 2^x, four lanes each: the smallest x, the magic number 1.5 * 2^23, the polynomial's
+// coefficients c6 .. c0, and the magic number plus P_SHIFT.
 const TABLE: usize = memory.data<f32>(
   [
     -126,
@@ -66,13 +77,14 @@ const TABLE: usize = memory.data<f32>(
 );
 
 /**
- * 2^x for x in -126..126 (below: 2^-126), times 2^P_SHIFT where `magic` includes it. With x = n + r, n = round(x) is made by adding 1.5 * 2^23 and its
- * bits go into the exponent as they are; 2^r is a polynomial of degree 6, exact at 0. Maximum error 2 ulp (test/kernel/math.test.ts).
- * c6 .. c0: the coefficients, which a loop loads once and keeps in registers.
+ * 2^x for x in -126..126 (below: 2^-126), times 2^P_SHIFT if `magic` includes it. x = n + r: adding
+ * 1.5 * 2^23 rounds x to n, whose bits then go into the exponent. 2^r is a polynomial of degree 6,
+ * exact at 0. Maximum error 2 ulp (test/kernel/math.test.ts). c6 .. c0: the coefficients, which a
+ * loop loads once and keeps in registers.
  */
 @inline
 function exp2_by(x: v128, magic: v128, least: v128, c6: v128, c5: v128, c4: v128, c3: v128, c2: v128, c1: v128, c0: v128): v128 {
-  x = f32x4.pmax(x, least); // x < -126 ? -126 : x, so that a NaN stays
+  x = f32x4.pmax(x, least); // x < -126 ? -126 : x, so that NaN stays NaN
   const t = f32x4.add(x, magic);
   const r = f32x4.sub(x, f32x4.sub(t, magic));
   let p = madd(c6, r, c5);
@@ -100,19 +112,19 @@ function exp2_f32x4(x: v128): v128 {
   );
 }
 
-/** For tests: y = 2^x, n values. */
+/** y = 2^x for n values. For tests. */
 export function exp2_row(x: usize, y: usize, n: i32): void {
   for (let i: usize = 0; i < <usize>n << 2; i += 16) v128.store(y + i, exp2_f32x4(v128.load(x + i)));
 }
 
-/** s = log2(e) * cap * tanh(s / cap) for n scores, a multiple of 4. */
+/** s = log2(e) * cap * tanh(s / cap) for n scores; n is a multiple of 4. */
 export function cap_row(s: usize, n: i32, cap: f32): void {
   const c = f32x4.splat(cap);
   const l = f32x4.splat(LOG2E);
   for (let i: usize = 0; i < <usize>n << 2; i += 16) v128.store(s + i, f32x4.mul(soft_cap_f32x4(v128.load(s + i), c), l));
 }
 
-/** s += log2(e) * slope * mask for n scores; mask: of type f16 or f32. */
+/** s += log2(e) * slope * mask for n scores. The mask is f16 or f32, as `type` says. */
 export function mask_row(s: usize, n: i32, mask: usize, type: u32, slope: f32): void {
   const f = slope * LOG2E;
   for (let i: usize = 0; i < <usize>n; i++) {
@@ -121,13 +133,18 @@ export function mask_row(s: usize, n: i32, mask: usize, type: u32, slope: f32): 
   }
 }
 
-/** s -= log2(e) * slope * |pos - key| for n scores, the first of which is of position `key`: ALiBi. */
+/**
+ * s -= log2(e) * slope * |pos - key| for n scores, the first of which is for position `key`: ALiBi.
+ */
 export function alibi_row(s: usize, n: i32, pos: i32, key: i32, slope: f32): void {
   const f = slope * LOG2E;
   for (let i = 0; i < n; i++) store<f32>(s + (<usize>i << 2), load<f32>(s + (<usize>i << 2)) - <f32>abs(pos - key - i) * f);
 }
 
-/** s += log2(e) * what a table has for each of n keys, by how far the key lies from pos (rows of `step` bytes, the middle one for pos itself, the last for all beyond). */
+/**
+ * s += log2(e) * table[distance] for each of n keys, by its distance from pos. The table has rows
+ * of `step` bytes: the middle one for pos itself, the first and the last for all keys further away.
+ */
 export function distance_row(s: usize, n: i32, pos: i32, key: i32, table: usize, step: usize, most: i32): void {
   for (let i = 0; i < n; i++) {
     const row = min(most, max(-most, key + i - pos)) + most;
@@ -136,9 +153,10 @@ export function distance_row(s: usize, n: i32, pos: i32, key: i32, table: usize,
 }
 
 /**
- * Makes a row's scores (log2) of `width` keys 2^(score - max) * 2^P_SHIFT, in place, and stores max and sum to the state. Keys outside [lo, hi) get 0, as
- * do those with scores of more than 126 below max: masked keys have no effect, and a row of nothing but masked keys has sum 0.
- * unified: phi is taken for max. Returns false where a score is too far from it; the row and its state are useless then.
+ * Turns a row's scores (log2) of `width` keys into 2^(score - max) * 2^P_SHIFT, in place, and
+ * stores max and sum to the state. Keys outside [lo, hi) get 0, and so do scores more than 126
+ * below max. So masked keys have no effect, and a row of masked keys has sum 0. unified: takes phi
+ * as max, and returns false if a score is too far from it; the row and its state are then invalid.
  */
 export function softmax_row(s: usize, width: i32, lo: i32, hi: i32, state: usize, unified: bool, phi: f32): bool {
   const bytes = <usize>width << 2;
@@ -164,7 +182,7 @@ export function softmax_row(s: usize, width: i32, lo: i32, hi: i32, state: usize
   for (let i: usize = 0; i < bytes; i += 16) {
     const x = v128.load(s + i);
     const d = f32x4.sub(x, mm);
-    const e = v128.andnot(exp2_by(d, magic, least, c6, c5, c4, c3, c2, c1, c0), f32x4.le(d, least)); // a NaN stays
+    const e = v128.andnot(exp2_by(d, magic, least, c6, c5, c4, c3, c2, c1, c0), f32x4.le(d, least)); // NaN stays NaN
     if (unified) top = f32x4.pmax(top, x);
     sum = f32x4.add(sum, e);
     v128.store(s + i, e);
@@ -181,13 +199,16 @@ function fill_row(s: usize, from: i32, to: i32, v: f32): void {
   for (let i = from; i < to; i++) store<f32>(s + (<usize>i << 2), v);
 }
 
-/** The state of a row that has seen no key; hd outputs. */
+/** Clears a state to that of a row that has seen no key. hd: number of outputs. */
 export function state_clear(state: usize, hd: i32): void {
   memory.fill(state, 0, <usize>(hd + STATE) << 2);
   store<f32>(state, LOWEST);
 }
 
-/** Merges the state of one more split into a row's: both are scaled to the larger maximum, or not at all where they have the same one. */
+/**
+ * Merges the state of one more split into a row's state. Both are scaled to the larger maximum, or
+ * not at all if the maxima are equal.
+ */
 export function state_merge(state: usize, split: usize, hd: i32): void {
   const m0 = load<f32>(state);
   const m1 = load<f32>(split);
@@ -208,14 +229,20 @@ export function state_merge(state: usize, split: usize, hd: i32): void {
   }
 }
 
-/** One more score, which has no value: it joins the sum. What is further above the row's maximum than 2^66 leaves nothing of the outputs. */
+/**
+ * Adds a sink to the sum: a score that has no value. A sink more than 2^66 above the row's maximum
+ * leaves nothing of the outputs, so larger ones are cut to that.
+ */
 export function state_join_sink(state: usize, sink: f32): void {
   const d = min<f32>(sink * LOG2E - load<f32>(state), 66);
   const e = f32x4.extract_lane(exp2_f32x4(f32x4.splat(d)), 0);
   store<f32>(state, load<f32>(state, 4) + e * SHIFT, 4);
 }
 
-/** y[0..n) = outputs * scale / sum, or 0 where all keys are masked, as in ggml. scale: the power of two by which the outputs are too small. */
+/**
+ * y[0..n) = outputs * scale / sum, or 0 if all keys are masked, as in ggml. scale: corrects the
+ * power of two by which outputs are too small.
+ */
 export function state_output(state: usize, y: usize, n: i32, scale: f32): void {
   const sum = load<f32>(state, 4);
   const f = sum == 0 ? <f32>0 : scale / sum;

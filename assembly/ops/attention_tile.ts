@@ -1,14 +1,18 @@
 /**
- * The hot loop of attention, for scores and for values alike: out[r][0..8) = sum over i of a[i][r] * b[i][0..8), one chain of madds over i.
- * Scores: i is a dimension, and b[i] is eight keys. Values: i is a key, and b[i] is eight of its dimensions. In memory 16 of either lie side by side
- * (kv_cache.ts). b is f32, or f16 widened in registers (times 2^-112).
- * Of 16 registers 6 rows x 8 columns take 12 for sums, two for b and one for a splat of a; f16 needs two more and goes up to 4 rows.
+ * Inner loop of attention, for scores and for values: out[r][0..8) = sum over i of a[i][r] *
+ * b[i][0..8), one chain of madds over i.
+ *
+ * Scores: i is a dimension, and b[i] is eight keys. Values: i is a key, and b[i] is eight of its
+ * dimensions. In memory 16 of either lie side by side (kv_cache.ts). b is f32, or f16 widened in
+ * registers (times 2^-112). Of 16 registers, 6 rows x 8 columns take 12 for sums, two for b and one
+ * for a splat of a. f16 needs two more, so it takes at most 4 rows.
  */
 import { madd } from '../simd';
 import { KV_SPLIT } from './kv_cache';
 import { even_f16, f16_even, f16_mask, odd_f16, store_zipped } from './kv_widen';
 
-// How b is stored. Eight columns are two vectors, x and y: the first and the last four of f32, the even and the odd ones of f16. step(): bytes of eight.
+// Storage of b. Eight columns are two vectors, x and y: the first and the last four of f32, the
+// even and the odd ones of f16. step(): bytes of eight columns.
 @unmanaged
 export class FromF32 {
   @inline step(): usize {
@@ -50,7 +54,10 @@ export class FromF16 {
   @inline store(p: usize, x: v128, y: v128): void {
     store_zipped(p, x, y);
   }
-  /** V8's revectoriser finds what is computed alike by stores side by side: the order of columns comes afterwards, out of the loop's block. */
+  /**
+   * V8's revectoriser finds pairs of equal computations by adjacent stores. So this stores columns
+   * out of order, and in_order() sorts them after the loop.
+   */
   @inline store_two(p: usize, x0: v128, y0: v128, x1: v128, y1: v128): void {
     v128.store(p, x0);
     v128.store(p, x1, 16);
@@ -62,7 +69,7 @@ export class FromF16 {
   }
 }
 
-/** Brings n times sixteen columns that FromF16.store_two() has stored into their order. */
+/** Sorts n times sixteen columns that FromF16.store_two() has stored. */
 function zip_all(p: usize, n: usize): void {
   for (const end = p + (n << 6); p != end; p += 64) {
     const x1 = v128.load(p, 16);
@@ -72,18 +79,20 @@ function zip_all(p: usize, n: usize): void {
   }
 }
 
-// Which a: its rows lie 4 bytes apart (interleaved queries) or KV_SPLIT floats (probabilities). A type, since a constant that becomes an immediate offset must be known to the compiler.
+// Kind of a: its rows lie 4 bytes apart (interleaved queries) or KV_SPLIT floats (probabilities).
+// It is a type, so that the compiler knows the distance and makes it an immediate offset.
 type Queries = i32;
 type Probabilities = f32;
 
-// How many rows pair() takes.
+// Number of rows of pair().
 type One = u8;
 type Two = u16;
 
 /**
- * out[r][0..8 * groups) for R rows and n steps i. b: two groups of 8 columns side by side, 2 * step() bytes from one i to the next, b_group bytes from
- * these two groups to the next two. a: row r of step i at a + i * a_step + r * (4 for Queries, 1024 for Probabilities). out: row r at out + r * out_row,
- * 32 bytes a group. Units are bytes.
+ * Computes out[r][0..8 * groups) for R rows and n steps i. Units are bytes. b: two groups of 8
+ * columns side by side, 2 * step() from one i to the next, b_group from these two groups to the
+ * next two. a: row r of step i at a + i * a_step + r * (4 for Queries, 1024 for Probabilities).
+ * out: row r at out + r * out_row, 32 a group.
  */
 @inline
 function tile<B, A>(R: i32, a: usize, a_step: usize, n: i32, b: usize, b_group: usize, groups: i32, out: usize, out_row: usize): void {
@@ -162,8 +171,9 @@ function tile<B, A>(R: i32, a: usize, a_step: usize, n: i32, b: usize, b_group: 
 }
 
 /**
- * The same for one or two rows, 16 columns at a time: with 8 there would be only two or four chains of madds, each with a latency of 4 cycles.
- * The number of rows is the size of a type: of an argument, Binaryen makes one loop that asks for it at every step.
+ * As tile, for one or two rows, 16 columns at a time: 8 columns would be only two or four chains of
+ * madds, each with a latency of 4 cycles. The number of rows is the size of a type. If it were an
+ * argument, Binaryen would make one loop that tests it at every step.
  */
 @inline
 function pair<B, A, Rows>(a: usize, a_step: usize, n: i32, b: usize, b_group: usize, groups: i32, out: usize, out_row: usize): void {
@@ -208,13 +218,13 @@ function pair<B, A, Rows>(a: usize, a_step: usize, n: i32, b: usize, b_group: us
   if (sizeof<Rows>() > 1) f.in_order(first + out_row, groups >> 1);
 }
 
-/** How many of the `left` rows the next tile takes: 6 (f32 only), 4, 3, 2 or 1. */
+/** Rows of the next tile, of `left` rows: 6 (f32 only), 4, 3, 2 or 1. */
 @inline
 export function tile_rows(left: i32, f16: bool): i32 {
   return left >= 6 && !f16 ? 6 : min(left, 4);
 }
 
-/** Bytes between rows of scores: KV_SPLIT floats. (The loads above have it as a number.) */
+/** Bytes between rows of scores: KV_SPLIT floats. (The loads above have the number itself.) */
 const S_ROW: usize = 1024;
 
 /** Scores of R queries with 8 * groups keys: s [R][KV_SPLIT] = q [hd][R] . k [groups / 2][hd][16]. */
@@ -228,12 +238,15 @@ export function score_tile<B>(R: i32, q: usize, hd: i32, k: usize, groups: i32, 
   else pair<B, Queries, One>(q, 4, hd, k, b_group, groups, s, S_ROW);
 }
 
-/** Scores of one query of a tile, q_step bytes from one of its dimensions to the next. */
+/** Scores of one query of a tile. q_step: bytes from one dimension of the query to the next. */
 export function score_row<B>(q: usize, q_step: usize, hd: i32, k: usize, groups: i32, s: usize): void {
   pair<B, Queries, One>(q, q_step, hd, k, changetype<B>(0).step() * 2 * <usize>hd, groups, s, S_ROW);
 }
 
-/** Outputs of R rows: out [R][hd], out_row bytes a row, = p [R][KV_SPLIT] . v [hd / 16][n][16], `plane` bytes from 16 dimensions to the next. */
+/**
+ * Outputs of R rows: out [R][hd], out_row bytes a row, = p [R][KV_SPLIT] . v [hd / 16][n][16].
+ * plane: bytes from 16 dimensions to the next.
+ */
 export function value_tile<B>(R: i32, p: usize, n: i32, v: usize, plane: usize, hd: i32, out: usize, out_row: usize): void {
   const groups = hd >> 3;
   if (R == 6) tile<B, Probabilities>(6, p, 4, n, v, plane, groups, out, out_row);

@@ -1,6 +1,7 @@
 /**
- * Attention's walk: a few rows (token x query head) of one kv head and one sequence go through its KV splits. Each split makes of a row its scores, its
- * probabilities and its outputs: a state that is merged with those of the splits before, or stored where an item is one split.
+ * Attention's walk: a few rows (token x query head) of one kv head and one sequence go through its
+ * KV splits. For each split a row gets scores, probabilities and outputs, which are its state. The
+ * state is merged with that of the splits before, or stored if an item is one split.
  */
 import { FETCHES, touch } from '../matmul/rows_8x1';
 import { F16, F32, type_size } from '../type/ids';
@@ -27,14 +28,18 @@ import { WIDEN_ROWS, widen_f16, widen_k_rows, widen_v, widen_v_rows } from './kv
 
 /** Rows of a prompt's work item: 8 tiles of 6 rows share a split of K and V that is widened to f32 once. */
 export const ITEM_ROWS: i32 = 48;
-/** For up to so many rows f16 is widened in registers, by each tile. */
+/** Most rows for which each tile widens f16 in registers. */
 const DIRECT_ROWS: i32 = 8;
 const TILE_ROWS: i32 = 6;
 
 /**
- * Scratch bytes of a thread, laid out as
- *   queries [ITEM_ROWS][hd_k] | scores [ITEM_ROWS][KV_SPLIT] | a split's states [TILE_ROWS] | merged states [ITEM_ROWS] | K [KV_SPLIT][hd_k] | V [KV_SPLIT][hd_v]
- * all f32; block types have what attention_blocks.ts needs in the place of K and V. Before a split's states are made, rows that are widened lie in their place.
+ * Bytes of a thread's scratch. All of it is f32:
+ *
+ *   queries [ITEM_ROWS][hd_k] | scores [ITEM_ROWS][KV_SPLIT] | a split's states [TILE_ROWS]
+ *   | merged states [ITEM_ROWS] | K [KV_SPLIT][hd_k] | V [KV_SPLIT][hd_v]
+ *
+ * For block types, the scratch of attention_blocks.ts takes the place of K and V. Before a split's
+ * states are computed, their place holds rows that are being widened.
  */
 export function attention_scratch(hd_k: i32, hd_v: i32): i32 {
   return v_at(hd_k, hd_v) + max(KV_SPLIT * hd_v * 4, block_values_scratch(hd_v));
@@ -60,14 +65,17 @@ function v_at(hd_k: i32, hd_v: i32): i32 {
   return k_at(hd_k, hd_v) + max(KV_SPLIT * hd_k * 4, block_scores_scratch());
 }
 
-/** How many cells token t sees, counted from its sequence's first: up to its own, or to the end of a window to both sides. */
+/**
+ * Number of cells that token t sees, counted from its sequence's first: up to its own, or up to the
+ * end of a window to both sides.
+ */
 @inline
 export function visible(op: Op, t: i32): i32 {
   const n = load<i32>(op.src4.data + (<usize>t << 2));
   const window = params_of(op).window;
   return window < 0 ? min(n, position(op, t) - window) : n;
 }
-/** Where token t stands in its sequence, for ALiBi and for windows to both sides. */
+/** Position of token t in its sequence, for ALiBi and for windows to both sides. */
 @inline
 function position(op: Op, t: i32): i32 {
   return load<i32>(op.src6.data + (<usize>t << 2));
@@ -77,30 +85,31 @@ function position(op: Op, t: i32): i32 {
 export function first_cell(op: Op, t: i32): i32 {
   return load<i32>(op.src3.data + (<usize>t << 2));
 }
-/** The first key that token t sees: 0, or where its window begins. */
+/** First key that token t sees: 0, or the start of its window. */
 @inline
 export function window_start(op: Op, t: i32): i32 {
   const window = params_of(op).window;
   return max(0, window < 0 ? position(op, t) + window + 1 : window > 0 ? visible(op, t) - window : 0);
 }
-/** What makes up for f16 values or scales that arrive times 2^-112 (kv_widen.ts). */
+/** Undoes the 2^-112 scale of widened f16 values and scales (kv_widen.ts). */
 @inline
 function factor(f16: bool): f32 {
   return f16 ? reinterpret<f32>(0x77800000) : 1;
 }
 
 /**
- * Fetches n floats of a split's keys or values, see touch(): widening them is work enough that few loads are waited for at once. A token at 2048 cells of an
- * f16 cache takes 0.69 of the time (16 layers, Xeon, Node 24); of block types, which have half the bytes, it takes as long as without. (On Zen 4 it took 1.14
- * of the time with one thread and 1.2 with two, the middle of three rounds that ranged from 0.9 to 1.4: FETCHES.)
+ * Prefetches n floats of a split's keys or values by touch(). Widening computes much between loads,
+ * so few cache misses would be in flight. Not done for block types, which have half the bytes and
+ * gain nothing. Builds without FETCHES are slower with it.
  */
 function touch_floats(type: u32, p: usize, n: i32, to: usize): void {
   if (FETCHES && (type == F16 || type == F32)) touch(p, <usize>n * type_size(type), to);
 }
 
 /**
- * Rows [from, to) of kv head kvh, of one sequence: all splits, merged and stored to dst; or, with only_split >= 0, that one, whose states are stored to
- * src5. loaded: the walk before was one of the same rows, whose queries are in scratch.
+ * Computes rows [from, to) of kv head kvh, all of one sequence: all splits, merged and stored to
+ * dst; or, with only_split >= 0, that split, whose states are stored to src5. loaded: the previous
+ * walk had the same rows, and their queries are in scratch.
  */
 export function walk(op: Op, kvh: i32, from: i32, to: i32, only_split: i32, loaded: bool, scratch: usize): void {
   const p = params_of(op);
@@ -174,8 +183,10 @@ export function walk(op: Op, kvh: i32, from: i32, to: i32, only_split: i32, load
 }
 
 /**
- * Copies the queries to the scratch, times scale (and log2 e unless a soft cap comes first), padded with zeros: tile by tile [hd][rows]; or, for keys in
- * blocks, quantised (the f32 are put where the scores will be). Those that meet rotated keys are rotated there first.
+ * Copies the queries to the scratch, times scale (and log2 e, unless a soft cap comes first),
+ * padded with zeros. The layout is tile by tile [hd][rows]. For keys in blocks, queries are
+ * quantised instead; their f32 lie where the scores will be. If keys are rotated, queries are
+ * rotated first.
  */
 function load_queries(op: Op, kvh: i32, from: i32, to: i32, f16: bool, scratch: usize): void {
   const p = params_of(op);
@@ -210,7 +221,10 @@ function load_queries(op: Op, kvh: i32, from: i32, to: i32, f16: bool, scratch: 
   }
 }
 
-/** The states of one split for a tile of rows, of which r0 is number `at` of the walk. States of rows that see nothing of the split are left undefined. */
+/**
+ * Computes the states of one split for a tile of rows. r0 is number `at` of the walk. States of
+ * rows that see nothing of the split stay undefined.
+ */
 function split_tile(
   op: Op,
   kvh: i32,
@@ -247,7 +261,7 @@ function split_tile(
     const kept = scratch + k_at(hd_k, hd_v);
     if (unified && has_blocks(op.src1.type)) memory.copy(kept, row, width << 2);
     if (softmax(op, kvh, split, r0 + i, row, width, state, unified, phi)) continue;
-    // A score is too far from phi: the row once more, with its own maximum.
+    // A score is too far from phi: compute the row again with its own maximum.
     if (has_blocks(op.src1.type)) memory.copy(row, kept, width << 2);
     else if (k_f16) score_row<FromF16>(q + (<usize>i << 2), <usize>rows << 2, hd_k, k, width >> 3, row);
     else score_row<FromF32>(q + (<usize>i << 2), <usize>rows << 2, hd_k, k, width >> 3, row);
@@ -276,14 +290,17 @@ function split_tile(
   else value_tile<FromF32>(rows, s, n, v, plane, hd_v, out, state_bytes);
 }
 
-/** The most cells that one of the rows sees. */
+/** Most cells that any of the rows sees. */
 function visible_of(op: Op, r0: i32, rows: i32, rep: i32): i32 {
   let n = 0;
   for (let t = r0 / rep; t <= (r0 + rows - 1) / rep; t++) n = max(n, visible(op, t));
   return n;
 }
 
-/** Makes a row's raw scores probabilities: soft cap, mask or ALiBi, and what the row may see. Returns softmax_row's answer. */
+/**
+ * Turns a row's raw scores into probabilities: soft cap, mask or ALiBi, and the window of the row.
+ * Returns the result of softmax_row.
+ */
 function softmax(op: Op, kvh: i32, split: i32, r: i32, s: usize, width: i32, state: usize, unified: bool, phi: f32): bool {
   const p = params_of(op);
   const rep = op.src0.ne1 / p.n_head_kv;
@@ -309,7 +326,10 @@ function softmax(op: Op, kvh: i32, split: i32, r: i32, s: usize, width: i32, sta
   return softmax_row(s, width, lo, hi, state, unified, phi);
 }
 
-/** Stores the outputs of a row whose splits are all merged to dst; the head's sink comes last. Sums of rotated values are rotated back. */
+/**
+ * Stores the outputs of a row to dst after all of its splits are merged. The head's sink is added
+ * last. Sums of rotated values are rotated back.
+ */
 export function store_output(op: Op, state: usize, head: i32, t: i32): void {
   const p = params_of(op);
   const hd = p.hd_out;

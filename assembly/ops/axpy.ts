@@ -1,9 +1,10 @@
 /**
- * Transposed products of which only some rows count (sparse.ts): sums of rows times their elements.
+ * Transposed sparse products (sparse.ts): sums of the selected rows, each times its element.
  *
- * Rows of q4_0 and q8_0 are widened in registers, a block of some rows after the other onto the same 32 sums; others are made f32 first. Either way an output
- * is one chain over the rows in their order. The f32 of a code of 4 bits has no more than two bytes that are not 0: they are looked up, which takes half of the
- * instructions that widening and converting it does.
+ * Rows of q4_0 and q8_0 are widened in registers: blocks of several rows are added to the same 32
+ * sums. Other types are converted to f32 first. Either way an output is one chain over the rows in
+ * order. The f32 of a 4-bit code has at most two nonzero bytes. These are looked up, which takes
+ * half as many instructions as widening and converting.
  */
 import { act_row_size, quantize_act } from '../matmul/act';
 import { FETCHED_AT_ONCE, takes_rows, touch_rows } from '../matmul/rows_8x1';
@@ -14,17 +15,26 @@ import { F32, Q8_0, blck_size, type_size } from '../type/ids';
 import { dequantize_row } from '../type/traits';
 import { count_elements, dense_rows, is_dense, list_elements, row_at } from './sparse';
 
-/** Of 16 rows, how many are still added one by one where there are packed weights (src/graph/layout.ts SPARSE_TURN). */
+/**
+ * If more than this many rows of 16 are selected and there are packed weights, their product is
+ * faster (src/graph/layout.ts SPARSE_TURN).
+ */
 const TURN: i32 = 3;
-/** Rows that are added at once, and those that are made f32 first. */
+/** Rows that are added at once, for block types and for types converted to f32. */
 const AT_ONCE: i32 = 16;
 const AS_F32: i32 = 4;
-/** Columns whose sums, and rows as f32, stay in the L1 cache together. */
+/** Columns whose sums, together with rows as f32, fit the L1 cache. */
 const STRIPE: i32 = 512;
 const STRIPE_BYTES: usize = <usize>STRIPE << 2;
-/** Elements of a column whose rows are added at a time: so many rows of a thread's columns are in the L2 cache still when the next token wants them. */
+/**
+ * Elements of a column whose rows are added at a time. Their rows (a thread's columns) are still in
+ * the L2 cache for the next token.
+ */
 const STRETCH: i32 = 512;
-/** Where in the scratch the addresses of rows lie, behind their elements, those times scales, rows as f32, and the list of a stretch. */
+/**
+ * Offsets in the scratch: addresses of rows, after their elements; elements times scales; rows as
+ * f32; the list of a stretch.
+ */
 const ADDRESSES: usize = <usize>AT_ONCE << 2;
 const FACTORS: usize = 2 * ADDRESSES;
 const ROWS_AT: usize = 3 * ADDRESSES;
@@ -33,10 +43,13 @@ const LIST_AT: usize = ROWS_AT + AS_F32 * STRIPE_BYTES;
 const MOST: f32 = 2.5961484e33; // 2^111
 
 /**
- * dst [n, tokens] f32: for each column of src1, f32, the sum of the rows of src0 [n, rows], plain, whose elements of src2 count (list_elements), each times its
- * element of src1, in their order: one chain y = madd(w, x, y), as in gemm_f32.ts. Of src2 an element stands for p2 rows. Elements that are 0 add nothing. Threads share columns of src0.
- * src4: the same weights packed, not transposed, for columns most of whose rows count; p3: the type of activations that its products read; p4: whether
- * they are fetched first (mul_mat_packed.ts).
+ * dst [n, tokens] f32: for each column of src1 (f32), the sum of the selected rows of src0 [n,
+ * rows], plain, each times its element of src1. Rows are selected by their elements of src2
+ * (list_elements); one element stands for p2 rows. The order is ascending, one chain y = madd(w, x,
+ * y) as in gemm_f32.ts. Elements that are 0 add nothing. Threads divide the columns of src0.
+ *
+ * src4: the same weights packed, not transposed, for columns with many selected rows. p3: the type
+ * of activations for its products. p4: true if its weights are prefetched (mul_mat_packed.ts).
  */
 export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const w = op.src0;
@@ -56,7 +69,7 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
     let x = row_of(op.src1, t, 0, 0);
     let work = scratch;
     if (op.p3 != F32) {
-      // Every thread does this for itself: it takes less than a barrier.
+      // Every thread quantises for itself, which takes less time than a barrier.
       quantize_act(op.p3, x, 0, dense.ne0, scratch, 0, 0, 1);
       x = scratch;
       work += act_row_size(op.p3, dense.ne0);
@@ -65,11 +78,12 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   }
 }
 
-/** Columns [from, to) of the sums of tokens [t0, t1). */
+/** Computes columns [from, to) of the sums of tokens [t0, t1). */
 function some_columns(op: Op, t0: i32, t1: i32, from: i32, to: i32, scratch: usize): void {
   const n = op.src2.ne0;
   const list = scratch + LIST_AT;
-  // Rows of blocks that wait until there are as many as are added at once, or the token is another.
+  // Number of pending rows of block types. They are added when AT_ONCE are pending or the token
+  // changes.
   let waiting = 0;
   for (let i = 0; i < n; i += STRETCH) {
     for (let t = t0; t < t1; t++) {
@@ -84,13 +98,13 @@ function some_columns(op: Op, t0: i32, t1: i32, from: i32, to: i32, scratch: usi
   }
 }
 
-/** Adds the rows of blocks that wait, where any do. Returns how many wait then: none. */
+/** Adds the pending rows, if any. Returns the new number of pending rows, 0. */
 function add_waiting(op: Op, t: i32, waiting: i32, from: i32, to: i32, scratch: usize): i32 {
   if (waiting > 0) add_blocks(op.src0.type, row_of(op.dst, t, 0, 0) + (<usize>from << 2), to - from, scratch, waiting);
   return 0;
 }
 
-/** Whether all elements times their rows' scales are finite where the scales are. */
+/** True if all elements times their rows' scales are finite, provided the scales are. */
 function are_small(op: Op, t: i32, list: usize, end: usize): bool {
   const x = row_of(op.src1, t, 0, 0);
   let most: f32 = 0;
@@ -101,8 +115,9 @@ function are_small(op: Op, t: i32, list: usize, end: usize): bool {
 }
 
 /**
- * Columns [c, c + n) of one token's sum. scratch: some elements, the addresses of their rows, and rows as f32; `rows` of them wait there already. Returns how
- * many wait then: of blocks.
+ * Computes columns [c, c + n) of one token's sum. scratch: elements, addresses of their rows, and
+ * rows as f32; `rows` of them are pending already. Returns the number still pending (block types
+ * only).
  */
 function stripe(op: Op, t: i32, blocks: bool, list: usize, end: usize, c: i32, n: i32, rows: i32, scratch: usize): i32 {
   const type = op.src0.type;
@@ -134,11 +149,15 @@ function stripe(op: Op, t: i32, blocks: bool, list: usize, end: usize, c: i32, n
   return 0;
 }
 
-/** y += rows of q4_0 or q8_0 times their elements: a block of each in turn, whose scale meets the element first. */
+/**
+ * y += rows of q4_0 or q8_0 times their elements, one block of each row in turn. The scale is
+ * multiplied by the element first.
+ */
 function add_blocks(type: u32, y: usize, n: i32, rows: usize, count: i32): void {
   const bytes: usize = type == Q8_0 ? 34 : 18;
   const last = rows + (<usize>count << 2);
-  // Scales are taken by fours, and rows are fetched by eights: beyond the last row those of a row that is there.
+  // Scales are loaded by fours and rows prefetched by eights. A valid row's address fills the
+  // places after the last row.
   const fetched = (count + FETCHED_AT_ONCE - 1) & -FETCHED_AT_ONCE;
   for (let i = last; i != rows + (<usize>fetched << 2); i += 4) store<usize>(i, load<usize>(rows, ADDRESSES), ADDRESSES);
   touch_rows(rows + ADDRESSES, fetched, <usize>(n >> 5) * bytes, rows + ROWS_AT);
@@ -156,19 +175,20 @@ function add_blocks(type: u32, y: usize, n: i32, rows: usize, count: i32): void 
   }
 }
 
-/** The codes of a block: bytes, or their halves. */
+/** Markers for the codes of a block: bytes, or their halves. */
 class Q8 {}
 class Q4 {}
 
-/** The third and fourth bytes of the f32 of -8 to 7, and what leaves of an i32 the upper half. */
+/**
+ * The third and fourth bytes of the f32 of -8..7, and a mask that keeps the upper half of an i32.
+ */
 const THIRD = memory.data<u8>([0, 0xe0, 0xc0, 0xa0, 0x80, 0x40, 0, 0x80, 0, 0x80, 0, 0x40, 0x80, 0xa0, 0xc0, 0xe0]);
 const FOURTH = memory.data<u8>([0xc1, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xbf, 0, 0x3f, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40]);
 const UPPER_HALF = memory.data<u8>([0, 0, 255, 255]);
 
 /**
- * The 32 sums at y += the blocks `at` bytes from the beginnings of rows, times their factors: sixteen at a time, because of 32 V8 kept three in memory. With
- * that, sums of halves apart (below) and sixteen rows at once instead of eight a product of a tenth of the rows took 0.83 of the time in q4_0 and 0.91 in
- * q8_0 (from memory, Zen 4, Node 24, relaxed, one thread).
+ * The 32 sums at y += the blocks `at` bytes into the rows, times their factors. They take sixteen
+ * sums at a time, because V8 spills some of 32.
  */
 function add_block<C>(y: usize, at: usize, rows: usize, last: usize): void {
   if (idof<C>() == idof<Q8>()) {
@@ -180,7 +200,7 @@ function add_block<C>(y: usize, at: usize, rows: usize, last: usize): void {
   }
 }
 
-/** The sixteen sums at y += the codes of 8 bits `at` bytes from the beginnings of rows, times their factors. */
+/** The sixteen sums at y += the 8-bit codes `at` bytes into the rows, times their factors. */
 function add_bytes(y: usize, at: usize, rows: usize, last: usize): void {
   let y0 = v128.load(y);
   let y1 = v128.load(y, 16);
@@ -203,8 +223,10 @@ function add_bytes(y: usize, at: usize, rows: usize, last: usize): void {
 }
 
 /**
- * The sixteen sums at y += the lower or upper halves of the bytes `at` bytes from the beginnings of rows, times their factors. Codes are looked up as the
- * upper halves of their f32, side by side: those of even places are moved up, of odd ones the others are masked, so sums are kept in that order meanwhile.
+ * The sixteen sums at y += the lower or upper halves of the bytes `at` bytes into the rows, times
+ * their factors. Codes are looked up as the upper halves of their f32, two codes in an i32. The
+ * even one is shifted up, and for the odd one the other half is masked. So sums are kept in even
+ * and odd order meanwhile.
  */
 @inline
 function add_halves(y: usize, at: usize, rows: usize, last: usize, upper: bool): void {
@@ -239,7 +261,7 @@ function add_halves(y: usize, at: usize, rows: usize, last: usize, upper: bool):
   v128.store(y, v128.shuffle<i32>(y2, y3, 2, 6, 3, 7), 48);
 }
 
-/** y += the four rows, f32, times their elements, one after the other. */
+/** y += four f32 rows times their elements, one after the other. */
 function add_four(y: usize, n: i32, four: usize): void {
   const x0 = v128.load32_splat(four);
   const x1 = v128.load32_splat(four, 4);

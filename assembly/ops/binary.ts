@@ -1,6 +1,7 @@
 /**
- * ggml's bin_bcast: dst[i] = src0[i] op src1[i mod src1.ne], each dimension of src1 dividing dst's. f32, any strides; dst may be src0.
- * Leading dimensions that are contiguous in all three tensors, and not repeated, are walked as one.
+ * ggml's bin_bcast: dst[i] = src0[i] op src1[i mod src1.ne], where each dimension of src1 divides
+ * dst's. f32, any strides; dst may be src0. Leading dimensions that are contiguous in all three
+ * tensors, and not repeated, are merged into one loop.
  */
 import { range_start, range_end } from '../runtime/schedule';
 import { Op, fill_nan, joins, row_of } from '../runtime/tensor';
@@ -38,7 +39,7 @@ class Second {
   }
 }
 
-/** Elements that a thread takes at a time where all rows are walked as one. */
+/** Elements that a thread takes at a time if all rows are one loop. */
 const UNIT: i32 = 64;
 
 export function binary(op: Op, ith: i32, nth: i32): void {
@@ -82,7 +83,10 @@ export function binary(op: Op, ith: i32, nth: i32): void {
   }
 }
 
-/** dst [n, used, tokens] = src0 + row src2[u, t] of src1 [n, rows]; src2: i32 [used, tokens]. An id outside gives a row of NaN. dst may be src0. */
+/**
+ * dst [n, used, tokens] = src0 + row src2[u, t] of src1 [n, rows]; src2: i32 [used, tokens]. An id
+ * out of range gives a row of NaN. dst may be src0.
+ */
 export function add_id(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;
   const src1 = op.src1;
@@ -100,7 +104,7 @@ export function add_id(op: Op, ith: i32, nth: i32): void {
   }
 }
 
-/** n elements at a and, repeated, the m at b. */
+/** Computes n elements at a with the m elements at b, repeated. */
 function row(op: Op, a: usize, b: usize, y: usize, n: i32, m: i32): void {
   const sa = op.src0.nb0;
   const sb = op.src1.nb0;
@@ -131,7 +135,7 @@ function row(op: Op, a: usize, b: usize, y: usize, n: i32, m: i32): void {
   }
 }
 
-/** Vectors at a and those at b, or the element there. */
+/** Combines the vectors at a with those at b; with `one`, with the single element at b. */
 function vectors<F>(a: usize, b: usize, y: usize, bytes: usize, one: bool): void {
   const f = changetype<F>(0);
   const end = y + bytes;
@@ -142,7 +146,10 @@ function vectors<F>(a: usize, b: usize, y: usize, bytes: usize, one: bool): void
   }
 }
 
-/** n elements at a and, repeated, the m at b, as many bytes apart as sa, sb and sy say: one function for all operations, which few rows need. */
+/**
+ * Combines n elements at a with the m at b, repeated; sa, sb and sy are the strides in bytes. One
+ * function serves all operations, since few rows need it.
+ */
 function elements(code: i32, a: usize, sa: usize, b: usize, sb: usize, y: usize, sy: usize, n: i32, m: i32): void {
   for (let i = 0; i < n; i++, a += sa, y += sy) {
     const u = load<f32>(a);

@@ -1,22 +1,29 @@
 /**
- * Casts of an op's output: dst's elements in further types, quantised for the products that read them, by the op that makes them and while they are in
- * the processor's cache. It saves a pass over memory and a barrier. The lowering (src/graph/lower.ts) asks for it where dst is contiguous.
- * op.casts is the first of a list of tensors, `next` of each the one behind it.
+ * Casts of an op's output: dst's elements in further types, quantised for the products that read
+ * them. The op that computes them casts them, while they are in the CPU's cache, which saves a pass
+ * over memory and a barrier. The lowering (src/graph/lower.ts) requests casts if dst is contiguous.
+ * op.casts is the first of a list of tensors, linked by `next`.
  */
 import { TYPE_ACT, act_block, quantize_act } from '../matmul/act';
 import { Op, Tensor, row_of } from '../runtime/tensor';
 import { blck_size, type_size } from '../type/ids';
 import { quantize_activations } from '../type/quantize';
 
-/** Elements that a thread takes at a time where all rows are walked as one: whole cache lines of f32, so that no two threads write to one line. */
+/**
+ * Elements that a thread takes at a time if all rows are one loop: whole cache lines of f32, so
+ * that no two threads write to one line.
+ */
 const UNIT: i32 = 64;
 
-/** The same, and whole blocks of all casts. */
+/** Elements that a thread takes at a time: UNIT, and whole blocks of all casts. */
 export function cast_unit(op: Op): i32 {
   return max(UNIT, block_of(op));
 }
 
-/** How many heads of hd elements are whole blocks of all casts. They divide a row's heads, since its length is a multiple of the block. */
+/**
+ * Number of heads of hd elements that fill whole blocks of all casts. It divides a row's heads,
+ * since a row's length is a multiple of the block.
+ */
 export function cast_heads(op: Op, hd: i32): i32 {
   const block = block_of(op);
   let heads = 1;
@@ -24,7 +31,7 @@ export function cast_heads(op: Op, hd: i32): i32 {
   return heads;
 }
 
-/** The largest block of the casts, which all others divide. */
+/** Largest block of the casts. All other blocks divide it. */
 function block_of(op: Op): i32 {
   let block = 1;
   for (let t = op.casts; changetype<usize>(t); t = t.next)
@@ -32,7 +39,10 @@ function block_of(op: Op): i32 {
   return block;
 }
 
-/** Casts elements [i, i + n) of dst, whole blocks counted through all rows, which have just been written. */
+/**
+ * Casts elements [i, i + n) of dst, which have just been written. They are whole blocks, counted
+ * across all rows.
+ */
 @inline
 export function cast_elements(op: Op, i: i32, n: i32): void {
   for (let t = op.casts; changetype<usize>(t); t = t.next) quantize_dense(op.dst, t, i, n);

@@ -1,4 +1,7 @@
-/** Rows and elements copied between types and layouts: get_rows, set_rows, quantize, cpy (dup, cont). */
+/**
+ * Copies of rows and elements between types and layouts: get_rows, set_rows, quantize, cpy (dup,
+ * cont).
+ */
 import { TYPE_ACT, quantize_act } from '../matmul/act';
 import { packed_row } from '../matmul/packed';
 import { range_start, range_end } from '../runtime/schedule';
@@ -7,13 +10,19 @@ import { quantize_activations } from '../type/quantize';
 import { I64, type_size } from '../type/ids';
 import { dequantize_row, from_float } from '../type/traits';
 
-/** Elements converted at a time, as f32 in the scratch: whole blocks of every type, 1 KiB (src/graph/layout.ts COPY_SCRATCH). */
+/**
+ * Elements converted at a time, as f32 in the scratch: 1 KiB, whole blocks of every type
+ * (src/graph/layout.ts COPY_SCRATCH).
+ */
 const CHUNK: i32 = 256;
-/** Where the scratch has the quantisers' work area: behind them. */
+/** Offset of the quantisers' work area in the scratch: after those elements. */
 @inline
 const WORK: usize = 1024;
 
-/** dst[:, i1, i2, i3] = row src1[i1, i2, i3] of src0[.., i2, i3] as f32. src0 any type [n, m, ne2, ne3], src1 i32. An index outside gives a row of NaN. */
+/**
+ * dst[:, i1, i2, i3] = row src1[i1, i2, i3] of src0[.., i2, i3] as f32. src0: any type [n, m, ne2,
+ * ne3]; src1: i32. An index out of range gives a row of NaN.
+ */
 export function get_rows(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0;
   const src1 = op.src1;
@@ -33,8 +42,9 @@ export function get_rows(op: Op, ith: i32, nth: i32, scratch: usize): void {
 }
 
 /**
- * dst[:, src1[i1], i2, i3] = src0[:, i1, i2, i3] in dst's type; src0 f32, src1 i32 or i64 [ne1, 1 or ne2, 1 or ne3]. Rows whose
- * index is outside are skipped. Of rows with the same index the last one stays: a row of dst belongs to one thread, which goes through all indices in order.
+ * dst[:, src1[i1], i2, i3] = src0[:, i1, i2, i3] in dst's type. src0: f32; src1: i32 or i64 [ne1, 1
+ * or ne2, 1 or ne3]. Rows with an index out of range are skipped. Among rows with the same index
+ * the last one wins, since one thread owns a row of dst and goes through all indices in order.
  */
 export function set_rows(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0;
@@ -56,7 +66,7 @@ export function set_rows(op: Op, ith: i32, nth: i32, scratch: usize): void {
   }
 }
 
-/** dst = src0 (f32) in dst's type (ggml's from_float). p0: 1 if an integer product reads it. */
+/** dst = src0 (f32) in dst's type (ggml's from_float). p0: 1 if an integer product reads dst. */
 export function quantize(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0;
   const dst = op.dst;
@@ -77,11 +87,14 @@ function to_type(activations: bool, type: u32, x: usize, y: usize, k: i32, work:
 }
 
 /**
- * Copies the elements of src0, in order, to those of dst, in order. p0 says how (src/graph/layout.ts COPY):
+ * Copies the elements of src0, in order, to those of dst, in order. p0 is the mode
+ * (src/graph/layout.ts COPY):
  *   0  rows of the same type and length: p1 bytes each
  *   1  elements of p1 bytes, any strides and shapes
- *   2  rows of the same length, elements contiguous: p1 and p2 are the bytes of CHUNK elements of src0 and dst
- *   3  elements of src0 (f32, f16, bf16) with any strides to rows of another type or shape, p2 as above; p2 = 0: to single elements
+ *   2  rows of the same length, contiguous elements: p1 and p2 are the bytes of CHUNK elements of
+ *      src0 and dst
+ *   3  elements of src0 (f32, f16, bf16) with any strides to rows of another type or shape, p2 as
+ *      above; p2 = 0: to single elements
  *   4  no src0: rows of p1 bytes become 0
  * p3, with 2 and 3: 1 if an integer product reads dst.
  */

@@ -1,29 +1,26 @@
 /**
- * The Walsh-Hadamard transform of rows, in place or from one tensor to another, in log2(n) passes of sums and differences.
+ * Walsh-Hadamard transform of rows, in place or from one tensor to another, in log2(n) doublings
+ * (sums and differences of pairs).
  *
- * H is symmetric and orthonormal, so that the transform undoes itself. Of n = 2^k it is Sylvester's matrix, as llama.cpp rotates caches by it
- * (ggml_gen_hadamard). Of n = m 2^k with m = 12, 20 or 28 it is the Kronecker product of a matrix of order m and Sylvester's: m parts of 2^k elements
- * are transformed each, then mixed (fwht_mix.ts).
+ * H is symmetric and orthonormal, so the transform is its own inverse. For n = 2^k it is
+ * Sylvester's matrix, with which llama.cpp rotates caches (ggml_gen_hadamard). For n = m 2^k with m
+ * = 12, 20 or 28 it is the Kronecker product of a matrix of order m and Sylvester's: m parts of 2^k
+ * elements are transformed, then mixed (fwht_mix.ts).
  *
- * The first pass does three doublings of eight vectors on end, so that prefetchers see one stream. The second does those within vectors and up to three more, of
- * two vectors side by side, which turbo joins; the others three each of one vector, or two of two. Sums and differences share two of x64's ports, multiply-adds
- * have two others: so some differences are multiply-adds by -1 where there are relaxed ones (the same bits), and a doubling within a vector is a shuffle and a
- * multiply-add by signs.
+ * The first pass does three doublings of eight consecutive vectors, so that prefetchers see one
+ * stream. The second does the doublings within vectors and up to three more, of two vectors side by
+ * side, which turbo joins. Later passes do three doublings of one vector, or two of two. On x64,
+ * sums and differences share two ports, while multiply-adds have two others. So some differences
+ * are multiply-adds by -1 with relaxed SIMD (the same bits), and a doubling within a vector is a
+ * shuffle and a multiply-add by signs.
  *
- * An EPYC's core (Zen 4, 2.87 GHz, Node 24, rows in L1) does some 3.7 vector instructions a cycle, loads and stores among them. In cycles for a vector: the first
- * pass 1.46, the second 1.48, 1.79, 1.97 and 2.60 for two to five doublings, one of three 1.31, one of two 1.10. With turbo, which stores a pair twice (the
- * first half, then both), 1.46; 1.23, 1.18, 1.25 and 1.51; 1.31; 1.03. So n = 4096 takes 5.8 cycles for 32 bytes read and written. It has fifteen instructions
- * of arithmetic, a load and a store for each of four passes: 23 at four a cycle would take 5.75.
+ * From memory a row takes as long as from the L1 cache if prefetchers follow the first pass, as
+ * AMD's do. Intel's lose the stream while later passes read no memory. There the next data to
+ * transform is prefetched right after the first pass (FETCHES). For timings see bench/results,
+ * fwht.
  *
- * From memory a row takes as long as from the L1 cache, where prefetchers follow the first pass: AMD's do (EPYC, Zen 4, Node 24, one thread, bytes read and written:
- * 27 GB/s for n = 64, 17 for 1024, 14 for 4096). Intel's lose the stream while later passes ask memory for nothing: there what is transformed next is fetched
- * at once behind the first pass (Xeon: 15 GB/s for 11 of n = 64, 11 for 9 of 4096), for which AMD's would only wait (16 GB/s for 21 of n = 64, 9 for 12 of 4096).
- * The builds tell them apart: Xeons of these years have dot-add, EPYCs have not.
- *
- * Not kept, with what the EPYC did of them: five doublings with the first pass and three with the others, one vector at a time (21 GB/s for 25 of n = 64, 16 for
- * 18 of 512, with turbo the same); six with the first (22 of n = 64); passes of three doublings of two vectors side by side, of which some spill (as fast as of
- * two; with turbo 22 for 18 of n = 2048, at 1 KB more). A line or two fetched with each step of a pass, so that the loads wait one by one (Xeon: 9 to 14 GB/s
- * of n = 256 where half of them went with the first pass).
+ * Not kept, all slower: five or six doublings in the first pass; three doublings of two vectors
+ * side by side (some spill); prefetching a line or two in each step of a pass.
  */
 import { FETCHES } from '../matmul/rows_8x1';
 import { less, madd } from '../simd';
@@ -32,7 +29,10 @@ import { Op, is_dense, nrows, row_at } from '../runtime/tensor';
 import { cast_rows } from './casts';
 import { mix } from './fwht_mix';
 
-/** fwht: each n = p0 elements of src0's rows, f32. dst may be src0. scratch: FWHT_SCRATCH bytes (src/graph/layout.ts). */
+/**
+ * fwht: transforms each n = p0 elements of src0's rows, f32. dst may be src0. scratch: FWHT_SCRATCH
+ * bytes (src/graph/layout.ts).
+ */
 export function fwht(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const rows = nrows(op.src0);
   const to = range_end(rows, ith, nth);
@@ -44,14 +44,17 @@ export function fwht(op: Op, ith: i32, nth: i32, scratch: usize): void {
   }
 }
 
-/** Bytes that are transformed and fetched at once, where a transform is shorter: two of it and more fit any L1. */
+/**
+ * Bytes that are transformed and prefetched at once if a transform is shorter. Twice that fits any
+ * L1 cache.
+ */
 const AT_ONCE: usize = 4096;
 
-/** y = each n of `total` elements of x, transformed. y may be x. */
+/** y = x, where each n of `total` elements are transformed. y may be x. */
 export function fwht_row(x: usize, y: usize, total: i32, n: i32, scratch: usize): void {
   const scale = <f32>(1 / sqrt<f64>(<f64>n));
   const power = n & -n;
-  // Of m 2^k, m has a factor 4 that the parts' length lacks.
+  // For m 2^k, m has a factor 4 that is not part of the parts' length.
   const part = <usize>(power == n ? n : power >> 2) << 2;
   const step = power == n ? max(part, AT_ONCE) : <usize>n << 2;
   for (const end = y + (<usize>total << 2); y < end; x += step, y += step) {
@@ -62,7 +65,10 @@ export function fwht_row(x: usize, y: usize, total: i32, n: i32, scratch: usize)
   }
 }
 
-/** Sylvester's transform of parts of 2^k elements, so many bytes each, from x to y .. end, times a scale. Where it helps, as many bytes at `next` are fetched. */
+/**
+ * Sylvester's transform of parts of `part` bytes (2^k elements), from x to y .. end, times a scale.
+ * In builds with FETCHES, the same number of bytes at `next` is prefetched.
+ */
 function transform(x: usize, y: usize, end: usize, part: usize, scale: f32, next: usize): void {
   if (part < 16) {
     for (; y < end; x += part, y += part) {
@@ -80,7 +86,7 @@ function transform(x: usize, y: usize, end: usize, part: usize, scale: f32, next
     if (part == 1024) return within_8(y, end);
     let h: usize = 512;
     within_4(y, end);
-    // Passes of three doublings, of which two passes of two do what is left over.
+    // Passes of three doublings. Two passes of two doublings take the remainder.
     for (let left = ctz(part / h); left > 0;)
       if (left % 3 > 0) {
         pass_of_4(y, end, h);
@@ -94,7 +100,7 @@ function transform(x: usize, y: usize, end: usize, part: usize, scale: f32, next
   }
 }
 
-/** Four, eight or sixteen elements. */
+/** Transforms of four, eight or sixteen elements. */
 function short(x: usize, y: usize, end: usize, part: usize, scale: f32): void {
   const s = f32x4.splat(scale);
   for (; y < end; x += part, y += part) {
@@ -119,17 +125,17 @@ function short(x: usize, y: usize, end: usize, part: usize, scale: f32): void {
   }
 }
 
-/** What the two doublings within a vector multiply it by; and -1. */
+/** Factors of the two doublings within a vector; and -1. */
 const SIGNS = memory.data<f32>([1, -1, 1, -1, 1, 1, -1, -1], 16);
 
-/** The first two doublings, which stay within a vector. */
+/** The two doublings within a vector. */
 @inline
 function lanes(v: v128): v128 {
   v = madd(v, v128.load(SIGNS), i8x16.shuffle(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
   return madd(v, v128.load(SIGNS, 16), i8x16.shuffle(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/** Three doublings of each eight vectors from x to y .. end, times a scale. */
+/** Three doublings of each eight vectors, from x to y .. end, times a scale. */
 function near(x: usize, y: usize, end: usize, scale: f32): void {
   const minus = v128.load32_splat(SIGNS, 4);
   const s = f32x4.splat(scale);
@@ -179,7 +185,7 @@ function within_1(y: usize, end: usize): void {
   }
 }
 
-/** The doublings within vectors and that of elements 128 bytes apart. */
+/** The doublings within vectors, and that of elements 128 bytes apart. */
 function within_2(y: usize, end: usize): void {
   const minus = v128.load32_splat(SIGNS, 4);
   for (; y < end; y += 256) {
@@ -196,13 +202,16 @@ function within_2(y: usize, end: usize): void {
   }
 }
 
-/** The doublings within vectors and those of elements 128 and 256 bytes apart. */
+/** The doublings within vectors, and those of elements 128 and 256 bytes apart. */
 function within_4(y: usize, end: usize): void {
   const minus = v128.load32_splat(SIGNS, 4);
   for (; y < end; y += 512) for (let p = y; p < y + 128; p += 32) four(true, p, 128, minus);
 }
 
-/** The doublings within vectors and those of elements 128, 256 and 512 bytes apart: sixteen vectors, of which some spill, for a pass less. */
+/**
+ * The doublings within vectors, and those of elements 128, 256 and 512 bytes apart. These are
+ * sixteen vectors; some are spilled, but it saves a pass.
+ */
 function within_8(y: usize, end: usize): void {
   const minus = v128.load32_splat(SIGNS, 4);
   for (; y < end; y += 1024) {
@@ -326,7 +335,7 @@ function pass_of_4(y: usize, end: usize, h: usize): void {
   for (; y < end; y += h << 2) for (let p = y; p < y + h; p += 32) four(false, p, h, minus);
 }
 
-/** Two doublings of each four of two vectors, which turbo joins. */
+/** Two doublings of four vectors h bytes apart, for two columns side by side, which turbo joins. */
 @inline
 function four(inside: bool, y: usize, h: usize, minus: v128): void {
   const y1 = y + h;

@@ -1,32 +1,44 @@
 /**
- * The mixing of m = 12, 20 or 28 parts of a Walsh-Hadamard transform (fwht.ts) by Paley's second construction for q = 5, 9 and 13, m = 2 (q + 1),
+ * Mixing of the m = 12, 20 or 28 parts of a Walsh-Hadamard transform (fwht.ts) by Paley's second
+ * construction for q = 5, 9 and 13, m = 2 (q + 1):
  *
- *   | C + I   C - I |      with C = | 0  1 ... 1 |      Q[i][j] = 1 where i - j is a square of the field of q elements, -1 where it is none
+ *   | C + I   C - I |      with C = | 0  1 ... 1 |
  *   | C - I  -C - I |               | :     Q    |
  *
- * so that halves u and v need C s of s = u + v, and C d of d = u - v: C s + d = (the sum of all of s) - 2 (v + those of s in the row's -1), and C d - s likewise
- * with u and d. What the rows' -1 have in common is added once:
+ *   Q[i][j] = 1 if i - j is a nonzero square of the field of q elements, 0 if i = j, else -1
  *
- *   q = 5   a row's are two neighbours (cyclically): five sums of neighbours are also most of the sum of all
- *   q = 9   the field is a square of three rows and columns, and a -1 lies in neither the element's row nor its column: sums of rows and columns suffice,
+ * So halves u and v need C s of s = u + v, and C d of d = u - v. For a row, C s + d = sum(s) - 2 (v
+ * + the sum of the s where the row has -1), and C d - s is the same with u and d. Sums that the
+ * rows share are computed once:
+ *
+ *   q = 5   a row's -1 are two cyclic neighbours: five sums of neighbours, which also make up most of
+ *           the sum of all
+ *   q = 9   the field is a square of three rows and columns, and a -1 lies in neither the element's row
+ *           nor its column. So sums of rows and columns suffice:
  *           C s = (the first - the sum of the others) + 2 (row + column) - 3 s
- *   q = 13  element i's are i + 2, i + 11, and the neighbours from i + 5 and from i + 7 on: the latter are the former of element i + 2
+ *   q = 13  element i's -1 are i + 2, i + 11, and the neighbours from i + 5 and from i + 7 on; the
+ *           latter are the former of element i + 2
  *
- * That is 4.2, 5.7 and 7.5 operations for a vector (4.7, 6.6 and 8.6 with all of a row's -1 added one by one, from memory), and a vector is stored once, of 28
- * parts 2.5 times. EPYC (Zen 4, Node 24, parts of 128 in L1): 1.9, 2.4 and 4.2 cycles for a vector; one by one 3.3, 4.3 and 5.3. Two vectors side by side, which
+ * That is 4.2, 5.7 and 7.5 operations for a vector. A vector is stored once; with 28 parts, 2.5
+ * times. Not kept: adding all of a row's -1 one by one (slower). Two vectors side by side, which
  * turbo would join, do not fit x64's registers.
  */
 import { madd } from '../simd';
 
-/** 2 and -2, from memory: V8 builds a constant anew at every use. */
+/** 2 and -2. They are loaded from memory because V8 builds a constant at every use. */
 const TWOS = memory.data<f32>([2, -2]);
 
-/** Bytes of a vector for each part of a half, of which the scratch has three: u + v, u - v and u. */
+/**
+ * Bytes of a vector for each part of a half. The scratch has three of these: u + v, u - v and u.
+ */
 const HALF: usize = 16 * 14;
-/** Where the scratch has lines of parts that are shorter than one. */
+/** Offset in the scratch of a copy of the parts, for parts that are shorter than a vector. */
 const LINES: usize = 3 * HALF;
 
-/** Mixes m parts of so many bytes, a vector of each at a time. scratch: FWHT_SCRATCH bytes (src/graph/layout.ts). */
+/**
+ * Mixes m parts of `part` bytes, a vector of each at a time. scratch: FWHT_SCRATCH bytes
+ * (src/graph/layout.ts).
+ */
 export function mix(y: usize, part: usize, m: i32, scratch: usize): void {
   if (part < 16) return mix_short(y, part, m, scratch);
   const end = y + part;
@@ -36,7 +48,7 @@ export function mix(y: usize, part: usize, m: i32, scratch: usize): void {
   else for (; y < end; y += 16) mix_28(y, y + far, part, scratch);
 }
 
-/** Mixes parts of one or two elements, each in a vector of its own meanwhile. */
+/** Mixes parts of one or two elements. Each is copied to a vector of its own and back. */
 function mix_short(y: usize, part: usize, m: i32, scratch: usize): void {
   const line = scratch + LINES;
   const end = y + <usize>m * part;
@@ -45,13 +57,16 @@ function mix_short(y: usize, part: usize, m: i32, scratch: usize): void {
   for (let p = y, q = line; p < end; p += part, q += 16) memory.copy(p, q, part);
 }
 
-/** all - 2 (those + own). */
+/** y = all - 2 (those + own). */
 @inline
 function put(y: usize, all: v128, those: v128, own: v128, minus_two: v128): void {
   v128.store(y, madd(f32x4.add(those, own), minus_two, all));
 }
 
-/** The vectors at y, y + part ..., and the other half's from `far` on. */
+/**
+ * Mixes one vector of each of 12 parts: those at y, y + part ... and, for the other half, from
+ * `far` on.
+ */
 @inline
 function mix_12(y: usize, far: usize, part: usize): void {
   const minus_two = v128.load32_splat(TWOS, 4);
@@ -95,7 +110,7 @@ function mix_12(y: usize, far: usize, part: usize): void {
   const d34 = f32x4.add(d3, d4);
   const s = f32x4.add(f32x4.add(s0, s5), f32x4.add(s12, s34));
   const d = f32x4.add(f32x4.add(d0, d5), f32x4.add(d12, d34));
-  // From the last to the first, as the vectors at hand are the last.
+  // From last to first, because the last vectors are already loaded.
   put(p, s, f32x4.add(s2, s3), v, minus_two);
   put(q, d, f32x4.add(d2, d3), u, minus_two);
   p -= part;
@@ -123,7 +138,7 @@ function mix_12(y: usize, far: usize, part: usize): void {
   v128.store(far, madd(u, minus_two, d));
 }
 
-/** The same; meanwhile the scratch has sums of rows. */
+/** As mix_12, for 20 parts. The scratch holds sums of rows. */
 @inline
 function mix_20(y: usize, far: usize, part: usize, scratch: usize): void {
   const two = v128.load32_splat(TWOS);
@@ -268,7 +283,7 @@ function mix_20(y: usize, far: usize, part: usize, scratch: usize): void {
   put_20(p, q, s_2, d_2, s3, d3, two, minus_two);
 }
 
-/** - 3 s + d is - 2 (u + 2 v), and - 3 d - s is - 2 (2 u - v). */
+/** Stores two results of mix_20: -3 s + d = -2 (u + 2 v), and -3 d - s = -2 (2 u - v). */
 @inline
 function put_20(p: usize, q: usize, row_s: v128, row_d: v128, s: v128, d: v128, two: v128, minus_two: v128): void {
   const u = v128.load(p);
@@ -277,7 +292,7 @@ function put_20(p: usize, q: usize, row_s: v128, row_d: v128, s: v128, d: v128, 
   v128.store(q, madd(madd(u, minus_two, f32x4.add(d, v)), two, row_d));
 }
 
-/** The same; the scratch keeps u, which the first half's results replace. */
+/** As mix_12, for 28 parts. The scratch keeps u, which the first half's results overwrite. */
 @inline
 function mix_28(y: usize, far: usize, part: usize, scratch: usize): void {
   for (let p = y, q = far, work = scratch; p < far; p += part, q += part, work += 16) {
@@ -291,7 +306,10 @@ function mix_28(y: usize, far: usize, part: usize, scratch: usize): void {
   half_28(scratch + HALF, scratch + 2 * HALF, 16, far, part);
 }
 
-/** y = the sum of x - 2 (v + x in the row's -1): rows 1, 3 ... 13, 2, 4 ... 12. step and part: bytes from one of v and of y to the next. */
+/**
+ * y = sum(x) - 2 (v + the sum of the x where the row has -1), for rows 1, 3 ... 13, 2, 4 ... 12.
+ * step and part: bytes from one v, and one y, to the next.
+ */
 function half_28(x: usize, v: usize, step: usize, y: usize, part: usize): void {
   const x1 = v128.load(x, 16);
   const x2 = v128.load(x, 32);

@@ -1,32 +1,42 @@
 /**
- * Products of many matrices at once, each by columns of its own (ggml's mul_mat_id: the experts of a mixture): columns are sorted by their matrix, and
- * what one matrix multiplies is one product, by the same loops as any other (mul_mat_packed.ts, mul_mat.ts).
+ * Products of several matrices at once, each by its own columns (ggml's mul_mat_id: the experts of
+ * a mixture). Columns are sorted by their matrix. The columns of one matrix are one product, in the
+ * loops of any other product (mul_mat_packed.ts, mul_mat.ts).
  *
- * A group is at most GROUP_COLUMNS columns of one matrix. The tensor of groups, made once for all products with the same ids, i32:
+ * A group is at most GROUP_COLUMNS columns of one matrix. The tensor of groups, i32, is made once
+ * for all products with the same ids:
  *
- *   | number of groups, 0, 0, 0 | group | group | ... | columns in the order of the groups: which of the result's each is |
+ *   | number of groups, 0, 0, 0 | group | group | ... |
+ *   | columns in the order of the groups, as column numbers of the result |
  *
- * Groups are in the order of their matrices, columns of a group in their own, so that a matrix is read once, and activations where they lie. With one
- * row of ids each column is a group of its own, and there is nothing to sort.
+ * Groups are in the order of their matrices, and columns of a group in ascending order, so that a
+ * matrix is read once and activations sequentially. With one row of ids each column is a group of
+ * its own, and nothing is sorted.
  *
- * An activation is quantised for each group that it is in, by whichever thread has that column: with 8 of 128 matrices that is 2 % of the product of a prompt
- * (q4_0, [2048, 768], one thread), and there is no pass between quantised columns and column blocks.
+ * An activation is quantised for each group that has it, by the thread that takes the column. That
+ * costs little next to the product and saves a pass between quantised columns and column blocks.
  */
 import { TYPE_ACT, quantize_act } from '../matmul/act';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, Tensor, fill_nan, row_of } from '../runtime/tensor';
 
-/** No more columns than the walk of a product unpacks weights for (matmul/product.ts): more would be unpacked again. */
+/**
+ * Columns for which a product unpacks weights once (matmul/product.ts takes at least that many):
+ * more would unpack them again.
+ */
 const GROUP_COLUMNS: i32 = 64;
 
 @unmanaged
 export class Group {
-  /** Which matrix, or -1 for columns whose id is none: their results are NaN. */
+  /** Number of the matrix, or -1 for columns with an invalid id: their results are NaN. */
   matrix: i32;
-  /** Its first column in the list of columns. */
+  /** First column of the group in the list of columns. */
   first: i32;
   columns: i32;
-  /** Its first column in the activations: a multiple of four, since a group has column blocks of its own (matmul/act.ts). */
+  /**
+   * First column of the group in the activations: a multiple of four, since a group has its own
+   * column blocks (matmul/act.ts).
+   */
   place: i32;
 }
 
@@ -38,14 +48,17 @@ export function group_at(groups: Tensor, i: i32): Group {
   return changetype<Group>(groups.data + (<usize>(i + 1) << 4));
 }
 
-/** The list of columns from element i on. */
+/** Address of the list of columns, from element i on. */
 export function columns_from(groups: Tensor, i: i32): usize {
   return groups.data + (<usize>(group_count(groups) + 1) << 4) + (<usize>i << 2);
 }
 
-/** dst = the groups of ids src0, i32 [used, tokens] of any strides; p0: matrices. Result column t * used + u belongs to matrix ids[u, t]. */
+/**
+ * dst = the groups of the ids in src0, i32 [used, tokens] of any strides; p0: number of matrices.
+ * Result column t * used + u belongs to matrix ids[u, t].
+ */
 export function group_ids(op: Op, ith: i32, scratch: usize): void {
-  // By one thread: a microsecond for 500 ids.
+  // One thread does it: a microsecond for 500 ids.
   if (ith != 0) return;
   const ids = op.src0;
   const matrices = op.p0;
@@ -85,21 +98,27 @@ export function group_ids(op: Op, ith: i32, scratch: usize): void {
   }
 }
 
-/** The word that counts the columns of matrix ids[u, t]; the first is for those that are none. */
+/**
+ * Address of the counter for the columns of matrix ids[u, t]. The first counter is for invalid ids.
+ */
 @inline
 function counter(ids: Tensor, u: i32, t: i32, matrices: i32, counts: usize): usize {
   const id = load<i32>(ids.data + <usize>u * ids.nb0 + <usize>t * ids.nb1);
   return counts + (<usize>(<u32>id < <u32>matrices ? id + 1 : 0) << 2);
 }
 
-/** Kinds of lists: src/graph/layout.ts GROUP_LIST. */
+/** Kinds of lists (src/graph/layout.ts GROUP_LIST). */
 const OFFSETS: i32 = 0;
 const SPARSE: i32 = 2;
 
 /**
- * What a list of groups, src0 i32, says of p2 columns (or elements of a row), which groups take one after the other. p0: its kind: where each group ends, how
- * many each has, or [2, named] pairs of a group and how many it has. p1: groups. p3 = 0: dst [1, p2] = the group of each, -1 where there is none;
- * p3 > 0: dst [2, p1] = the first of each group and the one behind its last, multiples of p3. Wrong lists do no harm: what they say is cut off.
+ * Expands a list of groups, src0 i32, that divides p2 columns (or elements of a row) among p1
+ * groups, which take them in order.
+ *
+ * p0 is the kind of list: the end of each group, the size of each, or pairs [2, named] of a group
+ * and its size. p3 = 0: dst [1, p2] = the group of each column, or -1. p3 > 0: dst [2, p1] = start
+ * and end of each group, as multiples of p3. Invalid lists are safe: their values are cut off at
+ * the limits.
  */
 export function group_list(op: Op, ith: i32): void {
   if (ith != 0) return;
@@ -127,14 +146,18 @@ export function group_list(op: Op, ith: i32): void {
   }
 }
 
-/** Row of src1, activations [k, a divisor of used, tokens], that result column `column` is made from. */
+/**
+ * Row of src1, activations [k, a divisor of used, tokens], from which result column `column` is
+ * computed.
+ */
 export function row_of_column(src1: Tensor, column: i32, used: i32): usize {
   return row_of(src1, (column % used) % src1.ne1, column / used, 0);
 }
 
 /**
- * dst = src0, f32 [k, a divisor of used, tokens], as the packed products of the groups src1 read it: f32, or a type of matmul/act.ts, each group's columns laid
- * out by themselves from its place on. p0: used. (A single column is there once, for all groups.)
+ * dst = src0, f32 [k, a divisor of used, tokens], as the packed products of the groups in src1 read
+ * it: f32, or a type of matmul/act.ts. Each group's columns are laid out on their own, starting at
+ * its `place`. p0: used. (A single column is stored once for all groups.)
  */
 export function quantize_groups(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;
@@ -156,7 +179,7 @@ export function quantize_groups(op: Op, ith: i32, nth: i32): void {
   }
 }
 
-/** The row at x as column c of the n from column `place` of dst on. */
+/** Stores the row at x as column c of n, which start at column `place` of dst. */
 @inline
 function to_column(op: Op, x: usize, place: i32, c: i32, n: i32): void {
   const dst = op.dst;
@@ -166,7 +189,9 @@ function to_column(op: Op, x: usize, place: i32, c: i32, n: i32): void {
   else memory.copy(y + <usize>c * dst.nb1, x, <usize>k << 2);
 }
 
-/** Rows [row0, row1) of the columns of a group without a matrix. dst: f32, contiguous. */
+/**
+ * Stores NaN in rows [row0, row1) of the columns of a group without a matrix. dst: f32, contiguous.
+ */
 export function fill_group_nan(dst: Tensor, groups: Tensor, g: Group, row0: i32, row1: i32): void {
   for (let c = 0; c < g.columns; c++)
     fill_nan(dst.data + <usize>load<i32>(columns_from(groups, g.first + c)) * dst.nb1 + (<usize>row0 << 2), row1 - row0);

@@ -1,25 +1,31 @@
 /**
- * The KV cache of one layer, in the order attention reads it: as f16, f32, q8_0 or q4_0; or, of other types, as ggml's own rows. `cells` is a multiple of KV_SPLIT, or less than KV_SPLIT and
- * one of 16; the padded head_dim (zeros behind the model's) is a multiple of 16, or of 32 for the block types.
+ * The KV cache of one layer, in the order in which attention reads it: as f16, f32, q8_0 or q4_0;
+ * or, for other types, as ggml's own rows. `cells` is a multiple of KV_SPLIT, or less than KV_SPLIT
+ * and a multiple of 16. head_dim is padded with zeros to a multiple of 16, or of 32 for block
+ * types.
  *
- *   K  [n_head_kv][cells / 16][head_dim][16 cells]                       neighbouring keys side by side, so that scores need no horizontal sums
- *   V  [n_head_kv][cells / KV_SPLIT][head_dim / 16][KV_SPLIT][16 dims]   16 dimensions of one value side by side
+ *   K  [n_head_kv][cells / 16][head_dim][16 cells]
+ *      neighbouring keys side by side, so that scores need no horizontal sums
+ *   V  [n_head_kv][cells / KV_SPLIT][head_dim / 16][KV_SPLIT][16 dims]
+ *      16 dimensions of one value side by side
  *
- * 16, because one row of queries or probabilities makes 4 chains of madds of them, and because K and V are then read from one end to the other. With
- * K in groups of 8, two of which were read at a time, the prefetcher did not see a stream: 16 side by side, f16 widened by two operations for
- * four values instead of three, and loops of their own for one and two rows took attention of 16 layers at 1024 cells from 5.8 to 2.8 ms (Node 24, one thread).
+ * The number is 16, because one row of queries or probabilities then makes 4 chains of madds, and
+ * because K and V are then read sequentially. With groups of 8, prefetchers did not see a stream.
  *
  * Block types have the codes and scales of ggml's blocks, in the order of integer products:
  *
  *   K  a packed matrix with rows of head_dim (matmul/format/q4_0.ts, q8_0.ts): a row block is 16 cells
- *   V  [n_head_kv][cells / KV_SPLIT]( [head_dim / 16][KV_SPLIT / 2][16 dims of 2 cells] | scales f16 [head_dim / 32][KV_SPLIT] ), 2 cells and 16 dimensions being
+ *   V  [n_head_kv][cells / KV_SPLIT]( [head_dim / 16][KV_SPLIT / 2][16 dims of 2 cells]
+ *        | scales f16 [head_dim / 32][KV_SPLIT] ), where 2 cells and 16 dimensions are
  *        q8_0  32 bytes: cell 0 and cell 1 of dimension 0, of dimension 1, ...
- *        q4_0  8 u16: dimension m (0..3) of cell 0, of cell 1, ...; their nibbles, the lowest first, are dimensions m, 4 + m, 8 + m, 12 + m
+ *        q4_0  8 u16: dimension m (0..3) of cell 0, of cell 1, ...; their nibbles, from the lowest, are
+ *              dimensions m, 4 + m, 8 + m, 12 + m
  *
- * Other types (bf16, q4_1, q5_0, q5_1, iq4_nl) are kept as rows, a cell's behind the other's: K and V [n_head_kv][cells][head_dim]. Attention widens a
- * split of them to f32 (kv_widen.ts), so that a type is nothing but from_float and dequantize_row.
+ * Other types (bf16, q4_1, q5_0, q5_1, iq4_nl) are kept as rows, cell after cell: K and V
+ * [n_head_kv][cells][head_dim]. Attention widens a split of them to f32 (kv_widen.ts), so that a
+ * type only needs from_float and dequantize_row.
  *
- * So a head takes cells * kv_row_bytes in any order, as it would in ggml's.
+ * So in every order a head takes cells * kv_row_bytes, as in ggml.
  */
 import { code_offset } from '../matmul/dot';
 import { packed_code } from '../matmul/dot_signed';
@@ -30,19 +36,22 @@ import { WORK_BYTES } from '../type/block/work';
 import { from_float, quantize_row } from '../type/traits';
 import { fwht_row } from './fwht';
 
-/** Bytes of hd (the padded head_dim) elements of one cell. */
+/** Bytes of hd elements (the padded head_dim) of one cell. */
 @inline
 export function kv_row_bytes(type: u32, hd: i32): usize {
   return <usize>(hd / blck_size(type)) * type_size(type);
 }
 
-/** Whether a cache of this type has blocks in the order of integer products, which attention_blocks.ts reads. */
+/**
+ * True if a cache of this type has blocks in the order of integer products, which
+ * attention_blocks.ts reads.
+ */
 @inline
 export function has_blocks(type: u32): bool {
   return type == Q8_0 || type == Q4_0;
 }
 
-/** Whether a cache of this type has rows, which attention widens. */
+/** True if a cache of this type has rows, which attention widens. */
 @inline
 export function has_rows(type: u32): bool {
   return type != F16 && type != F32 && !has_blocks(type);
@@ -56,17 +65,24 @@ function block_bytes(type: u32): usize {
 /** Keys that lie side by side in K. */
 export const K_CELLS: i32 = 16;
 /**
- * Cells of a KV split, which attention computes by itself (attention.ts): K and V of a split and head (2 x 64 KiB as f32 at head_dim 64) stay in L2,
- * and 1024 cells give 2 threads 4 x n_head_kv items.
+ * Cells of a KV split, which attention computes on its own (attention.ts). K and V of a split and
+ * head (2 x 64 KiB as f32 at head_dim 64) stay in L2, and 1024 cells give 2 threads 4 x n_head_kv
+ * items.
  */
 export const KV_SPLIT: i32 = 256;
 
-/** Address of the K_CELLS keys from cell `cell` (a multiple of K_CELLS) on, of head `head`, in the K at k. */
+/**
+ * Address of the K_CELLS keys from cell `cell` (a multiple of K_CELLS) on, for head `head` of the K
+ * at k.
+ */
 export function k_group(k: usize, type: u32, head: i32, cells: i32, hd: i32, cell: i32): usize {
   return k + (<usize>head * cells + cell) * kv_row_bytes(type, hd);
 }
 
-/** Address of the first 16 dimensions of cell `cell` (block types: an even one) of head `head` in the V at v; v_plane bytes to the next 16. */
+/**
+ * Address of the first 16 dimensions of cell `cell` (block types: an even one) for head `head` of
+ * the V at v. The next 16 are v_plane bytes further.
+ */
 export function v_cell(v: usize, type: u32, head: i32, cells: i32, hd: i32, cell: i32): usize {
   if (has_rows(type)) return k_group(v, type, head, cells, hd, cell);
   const in_split = cell % KV_SPLIT;
@@ -81,21 +97,28 @@ export function v_step(type: u32): usize {
 export function v_plane(type: u32, cells: i32): usize {
   return <usize>min(KV_SPLIT, cells) * v_step(type);
 }
-/** Block types: bytes from a split's first values to its first scales; 2 * min(KV_SPLIT, cells) bytes to those of the next 32 dimensions. */
+/**
+ * Block types: bytes from a split's first values to its first scales. The scales of the next 32
+ * dimensions are 2 * min(KV_SPLIT, cells) bytes further.
+ */
 export function v_scales(type: u32, cells: i32, hd: i32): usize {
   return <usize>(hd >> 4) * v_plane(type, cells);
 }
 
-/** Where the scratch has 32 values padded with zeros: behind one block, which has at most so many bytes (a test compares). The quantisers' work area comes behind them. */
+/**
+ * Offsets in the scratch: 32 values padded with zeros, after one block of at most VALUES bytes (a
+ * test compares); then the quantisers' work area.
+ */
 const VALUES: usize = 64;
 const WORK: usize = VALUES + 128;
-/** Behind them, where a row is rotated. */
+/** Offset of a rotated row: after the work area. */
 const ROTATED: usize = WORK + WORK_BYTES;
 
 /**
- * set_rows into the cache: src0 [head_dim, n_head_kv, n_tokens] f32 -> cell src1[t] of dst; without src1, cell t.
- * p0 = padded head_dim, p1 = cells, p2 = 0: K order, 1: V order; p3: elements that are rotated together (fwht.ts), or 0.
- * scratch: WORK + WORK_BYTES bytes (src/graph/layout.ts KV_STORE_SCRATCH), and with p3 a row.
+ * set_rows into the cache: row t of src0 [head_dim, n_head_kv, n_tokens], f32, goes to cell src1[t]
+ * of dst; without src1, to cell t. p0: padded head_dim; p1: cells; p2: 0 for K order, 1 for V
+ * order; p3: number of elements rotated together (fwht.ts), or 0. scratch: WORK + WORK_BYTES bytes
+ * (src/graph/layout.ts KV_STORE_SCRATCH), and with p3 a row.
  */
 export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0;
@@ -128,10 +151,14 @@ export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
   }
 }
 
-/** Stores n elements and zeros up to hd. (Memory of a cache that is an intermediate tensor has held other things, and 0 * NaN is NaN.) */
+/**
+ * Stores n elements and zeros up to hd. (The zeros are needed: a cache that is an intermediate
+ * tensor reuses memory, and 0 * NaN is NaN.)
+ */
 function store_elements(type: u32, x: usize, y: usize, n: i32, hd: i32, cell: i32, cells: i32, is_v: bool, scratch: usize): void {
   const plane = v_plane(type, cells);
-  // V: 16 dimensions, then those of the next plane. K: one dimension of 16 keys, then the next one.
+  // V: 16 dimensions, then those of the next plane. K: one dimension of 16 keys, then the next
+  // dimension.
   if (!is_v) y += <usize>(cell & (K_CELLS - 1)) << (type == F16 ? 1 : 2);
   for (let i = 0; i < hd; i += 16, x += 64) {
     quantize_row(type, padded(x, n - i, 16, scratch), is_v ? y : scratch, 16);
@@ -154,7 +181,9 @@ function store_row(type: u32, x: usize, y: usize, n: i32, hd: i32, scratch: usiz
   }
 }
 
-/** `width` values at x, at most 32, of which n are the row's: those, or a copy of them with zeros behind. */
+/**
+ * Address of `width` values (at most 32), of which the row has n: x, or a copy padded with zeros.
+ */
 @inline
 function padded(x: usize, n: i32, width: i32, scratch: usize): usize {
   if (n >= width) return x;
@@ -163,7 +192,10 @@ function padded(x: usize, n: i32, width: i32, scratch: usize): usize {
   return scratch + VALUES;
 }
 
-/** Quantises n elements, and zeros up to hd, to cell `cell` of the K_CELLS keys or of the split of values at y. */
+/**
+ * Quantises n elements, and zeros up to hd, to cell `cell` of the K_CELLS keys or of the split of
+ * values at y.
+ */
 function store_blocks(type: u32, x: usize, y: usize, n: i32, hd: i32, cell: i32, cells: i32, is_v: bool, scratch: usize): void {
   const plane = v_plane(type, cells);
   let scales = y + v_scales(type, cells, hd) + (<usize>cell << 1);
@@ -196,7 +228,10 @@ function store_key(type: u32, codes: usize, y: usize, cell: i32): void {
   }
 }
 
-/** Stores a block's codes to two planes. y: where the first plane has the pair of cells; odd: which of the two it is. */
+/**
+ * Stores a block's codes to two planes. y: address of the pair of cells in the first plane; odd:
+ * which cell of the pair it is.
+ */
 function store_value(type: u32, codes: usize, y: usize, plane: usize, odd: usize): void {
   if (type == Q4_0) {
     for (let m: usize = 0; m < 4; m++) {

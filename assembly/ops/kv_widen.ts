@@ -1,24 +1,28 @@
 /**
- * f16 keys and values widened to f32 * 2^-112: in registers, or for prompts a KV split at a time, to K [n / 16][hd][16] and V [hd / 16][KV_SPLIT][16].
- * Rows of other types are always widened so, to f32 as they are.
+ * f16 keys and values widened to f32 * 2^-112: in registers, or for prompts one KV split at a time,
+ * to K [n / 16][hd][16] and V [hd / 16][KV_SPLIT][16]. Rows of other types are always widened that
+ * way, without the factor.
  */
 import { dequantize_row } from '../type/traits';
 import { K_CELLS, KV_SPLIT, kv_row_bytes } from './kv_cache';
 
-// In memory, so that they stay in registers: V8 builds a constant anew at every use.
+// Loaded from memory so that they stay in registers: V8 builds a constant at every use.
 const WIDEN = memory.data<u32>([0x8fffe000, 0x2000], 4);
-/** Sign, exponent and mantissa of an f16 whose bits were shifted into an f32. */
+/** Mask of sign, exponent and mantissa of an f16 whose bits were shifted into an f32. */
 @inline
 export function f16_mask(): v128 {
   return v128.load32_splat(WIDEN);
 }
-/** (2^13, 0) four times: a dot product with it shifts the even ones of eight i16 to where an f32 has them. */
+/**
+ * (2^13, 0) four times: a dot product with it shifts the even ones of eight i16 to an f32's place.
+ */
 @inline
 export function f16_even(): v128 {
   return v128.load32_splat(WIDEN, 4);
 }
 
-// Eight f16 as f32 * 2^-112 (their bits moved into place), even and odd ones apart, two operations for four. Attention folds the factor into queries and outputs.
+// Eight f16 as f32 * 2^-112 (bits moved into place), even and odd ones separate, two operations for
+// four. Attention multiplies the factor into queries and outputs.
 @inline
 export function even_f16(h: v128, even: v128, mask: v128): v128 {
   return v128.and(i32x4.dot_i16x8_s(h, even), mask);
@@ -27,7 +31,7 @@ export function even_f16(h: v128, even: v128, mask: v128): v128 {
 export function odd_f16(h: v128, mask: v128): v128 {
   return v128.and(i32x4.shr_s(h, 3), mask);
 }
-/** Stores eight f32 in order, out of the even and the odd ones. */
+/** Stores eight f32 in order, from the even and the odd ones. */
 @inline
 export function store_zipped(y: usize, even: v128, odd: v128): void {
   v128.store(y, i8x16.shuffle(even, odd, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23));
@@ -44,15 +48,18 @@ export function widen_f16(x: usize, y: usize, n: usize): void {
   }
 }
 
-/** Widens n values of hd dimensions at v, `plane` bytes from 16 dimensions to the next, to y. */
+/** Widens n values of hd dimensions at v to y. plane: bytes from 16 dimensions to the next. */
 export function widen_v(v: usize, n: i32, hd: i32, plane: usize, y: usize): void {
   for (let i = 0; i < hd; i += 16, v += plane, y += <usize>KV_SPLIT << 6) widen_f16(v, y, <usize>n << 4);
 }
 
-/** Keys that are widened together: a transposition of four by four. */
+/** Keys that are widened together, in a transposition of four by four. */
 export const WIDEN_ROWS: i32 = 4;
 
-/** Widens n keys (a multiple of K_CELLS) of hd dimensions, rows at k, to y. rows: f32 [WIDEN_ROWS][hd] of work. */
+/**
+ * Widens n keys (a multiple of K_CELLS) of hd dimensions, stored as rows at k, to y. rows: f32
+ * [WIDEN_ROWS][hd] for work.
+ */
 export function widen_k_rows(type: u32, k: usize, n: i32, hd: i32, y: usize, rows: usize): void {
   const row_bytes = kv_row_bytes(type, hd);
   const floats = <usize>hd << 2;
@@ -76,7 +83,7 @@ export function widen_k_rows(type: u32, k: usize, n: i32, hd: i32, y: usize, row
   }
 }
 
-/** Widens n values of hd dimensions, rows at v, to y. row: f32 [hd] of work. */
+/** Widens n values of hd dimensions, stored as rows at v, to y. row: f32 [hd] for work. */
 export function widen_v_rows(type: u32, v: usize, n: i32, hd: i32, y: usize, row: usize): void {
   const row_bytes = kv_row_bytes(type, hd);
   for (let cell = 0; cell < n; cell++, v += row_bytes, y += 64) {

@@ -1,8 +1,11 @@
 /**
- * The general matrix product, ggml_compute_forward_mul_mat: dst[i0, i1, i2, i3] = src0[:, i0, i2 / r2, i3 / r3] . src1[:, i1, i2, i3], row by row by
- * vec_dot. Any strides (elements within a row are contiguous), any weight type; src0 is repeated over dimensions 2 and 3.
- * src1 has src0's vec_dot_type already: where needed the plan has a QUANTIZE op before (ggml's INIT phase).
- * With src2, the groups of groups.ts, it is mul_mat_id: src1 [k, a divisor of used, tokens], dst [n, used, tokens], each group by its own matrix of src0.
+ * The general matrix product, ggml_compute_forward_mul_mat: dst[i0, i1, i2, i3] = src0[:, i0, i2 /
+ * r2, i3 / r3] . src1[:, i1, i2, i3], row by row with vec_dot. Any strides (elements within a row
+ * are contiguous) and any weight type; src0 is repeated over dimensions 2 and 3.
+ *
+ * src1 already has src0's vec_dot_type: if necessary the plan has a QUANTIZE op before this one
+ * (ggml's INIT phase). With src2, the groups of groups.ts, this is mul_mat_id: src1 [k, a divisor
+ * of used, tokens], dst [n, used, tokens], each group by its own matrix of src0.
  */
 import { Op, row_of } from '../runtime/tensor';
 import { chunk_cols, chunk_rows } from '../runtime/schedule';
@@ -60,8 +63,9 @@ function one_chunk(op: Op, from0: i32, to0: i32, from1: i32, to1: i32): void {
 }
 
 /**
- * dst [n, m, groups]: rows of src0 [k, n] times columns of src1 [k, m], as above, but of each group's part of them alone: elements [src2[0, g], src2[1, g]),
- * whole blocks of both. A group without elements gives 0.
+ * dst [n, m, groups]: rows of src0 [k, n] times columns of src1 [k, m], restricted to the part of
+ * each group: elements [src2[0, g], src2[1, g]), whole blocks of both. A group without elements
+ * gives 0.
  */
 export function mul_mat_parts(op: Op): void {
   const src0 = op.src0;
@@ -87,7 +91,7 @@ export function mul_mat_parts(op: Op): void {
   }
 }
 
-/** TILE rows of a group's matrix, which stay in L1, by all of its columns. */
+/** Multiplies TILE rows of a group's matrix, which stay in L1, by all of the group's columns. */
 function mul_mat_groups(op: Op): void {
   const src0 = op.src0;
   const dst = op.dst;

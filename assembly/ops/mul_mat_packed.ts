@@ -1,4 +1,7 @@
-/** The op MUL_MAT_PACKED: matrix products by packed weights (matmul/packed.ts), and the op that packs them. Threads take chunks of rows. */
+/**
+ * The op MUL_MAT_PACKED: matrix products by packed weights (matmul/packed.ts); and the op that
+ * packs them. Threads take chunks of rows.
+ */
 import { mul_mat_packed, packed_rows, repack } from '../matmul/packed';
 import { CHUNK_ROWS } from '../matmul/format/group';
 import { FETCHES, touch } from '../matmul/rows_8x1';
@@ -8,27 +11,35 @@ import { Op, Tensor, nrows, row_of } from '../runtime/tensor';
 import { columns_from, fill_group_nan, group_at, group_count } from './groups';
 
 /**
- * Chunks of CHUNK_ROWS rows for each thread, below which a chunk is one row block: all columns of a product are in a chunk, and a group has a few at most.
- * The last chunk of groups is the longest that one thread waits for another (bench/grouped.ts prints how long).
+ * If a thread gets fewer chunks of CHUNK_ROWS rows than this, a chunk is one row block. A chunk has
+ * all columns of a product, while a group has a few columns. The last chunk of groups is the
+ * longest time that one thread waits for another (bench/grouped.ts prints it).
  */
 const FEW_CHUNKS: i32 = 4;
 const FEW_CHUNKS_OF_GROUPS: i32 = 32;
 
-/** Bytes of weights that are fetched at a time, if not one row block is more: they have to stay in L2, and fewer gain less. */
+/**
+ * Bytes of weights that are prefetched at a time, or one row block if that is more. They have to
+ * stay in L2; fewer gain less.
+ */
 const FETCHED: usize = 128 << 10;
 
-/** Rows of w that are fetched at a time, `most` at most. */
+/** Number of rows of w, at most `most`, that are prefetched at a time. */
 @inline
 export function fetched_rows(w: Tensor, most: i32): i32 {
   return min(most, packed_rows() * max<i32>(1, <i32>(FETCHED / (<usize>packed_rows() * w.nb1))));
 }
 
 /**
- * dst [n, m, ne2, ne3] f32 = src0 packed [k, n] times src1 [k, m, ne2, ne3] (activations of quantize_act, with room for a multiple of four columns).
- * With src2, the groups of groups.ts: dst [n, used, tokens] = for each group its columns of src1 (of quantize_groups) by matrix src0[.., .., matrix],
- * whose rows are whole row blocks. p0: dimension 1 of what src1 was made from.
+ * dst [n, m, ne2, ne3] f32 = src0 packed [k, n] times src1 [k, m, ne2, ne3] (activations of
+ * quantize_act, with room for a multiple of four columns).
  *
- * p1: whether weights are fetched first where a build does (FETCHES): the host knows which mostly come from memory, and with which this pays (graph/lower.ts).
+ * With src2, the groups of groups.ts: dst [n, used, tokens] = for each group, its columns of src1
+ * (from quantize_groups) times matrix src0[.., .., matrix], whose rows are whole row blocks. p0:
+ * dimension 1 of the tensor that src1 was quantised from.
+ *
+ * p1: true if weights are prefetched, in builds that do (FETCHES). The host knows which weights
+ * usually come from memory, and for which it pays (graph/lower.ts).
  */
 export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   const n = op.src0.ne1;
@@ -40,7 +51,7 @@ export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usiz
   const size = (grouped ? n * products : n) < few ? packed_rows() : CHUNK_ROWS;
   const row_chunks = (n + size - 1) / size;
   const all = row_chunks * products;
-  // A cursor counts up to MOST_CHUNKS: a product with more takes several chunks at a time.
+  // A cursor counts up to MOST_CHUNKS, so a product with more chunks takes several at a time.
   const per = all / MOST_CHUNKS + 1;
   const chunks = (all + per - 1) / per;
   const step = FETCHES && op.p1 != 0 ? fetched_rows(op.src0, size) : size;
@@ -55,7 +66,7 @@ export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usiz
   }
 }
 
-/** Rows [row0, row1) of one matrix of src1 and dst, number `batch` of those along dimensions 2 and 3. */
+/** Rows [row0, row1) of matrix number `batch` of src1 and dst, counting dimensions 2 and 3. */
 @inline
 function rows(op: Op, row0: i32, row1: i32, batch: i32, scratch: usize): void {
   const src0 = op.src0;
@@ -108,13 +119,14 @@ function group_rows(op: Op, row0: i32, row1: i32, i: i32, scratch: usize): void 
 }
 
 /**
- * Packs dst in place, whose rows were just read from its file: plain rows of type p0 and p1 bytes each, those of a row block where it begins. src0, if there is
- * one: i32 [1], becomes 1 if a scale is Inf or NaN, so that no product by dst would be right.
+ * Packs dst in place, after its rows were read from the file: plain rows of type p0 and of p1
+ * bytes; those of a row block begin where the row block will. src0, if present: i32 [1], becomes 1
+ * if a scale is Inf or NaN, since no product by dst would be right.
  */
 export function repack_op(op: Op, scratch: usize): void {
   const t = op.dst;
   const broken = op.src0;
-  // Several matrices have whole row blocks, and are packed as one.
+  // If there are several matrices, they have whole row blocks, and are packed as one.
   const n = nrows(t);
   const groups = (n + packed_rows() - 1) / packed_rows();
   for (let g = take(op.cursor); g < groups; g = take(op.cursor)) {

@@ -1,4 +1,7 @@
-/** Norms over rows, each summed by one thread in an order that its length alone decides. Elements of a row are contiguous f32; dst may be src0. */
+/**
+ * Norms over rows. One thread sums a row, in an order that only depends on its length. Elements of
+ * a row are contiguous f32; dst may be src0.
+ */
 import { range_start, range_end } from '../runtime/schedule';
 import { Op, nrows, row_at } from '../runtime/tensor';
 import { cast_rows } from './casts';
@@ -16,7 +19,10 @@ class Square {
   }
 }
 
-/** Sum of f(x) over n f32, in f64 as in ggml, so that rows of millions of elements (group_norm, sum) lose nothing: four partial sums, then the tail one by one. */
+/**
+ * Sum of f(x) over n f32, in f64 as in ggml, so that rows of millions of elements (group_norm, sum)
+ * lose nothing: four partial sums, then the tail one by one.
+ */
 @inline
 function sum<F>(x: usize, n: i32): f64 {
   let low = f64x2.splat(0);
@@ -43,7 +49,7 @@ export function sum_row(x: usize, n: i32): f64 {
 }
 
 /**
- * rms_norm, fused with what usually surrounds it:
+ * rms_norm, fused with the ops that usually surround it:
  *   s = src0 (+ src2, the residual; s is then stored to src3)
  *   dst = s / sqrt(mean(s^2) + eps) (* src1, the weight)
  * p0 = eps.

@@ -1,14 +1,17 @@
 /**
- * Layers that remember in a state of fixed size: a causal convolution (ssm_conv), Mamba's selective scan (ssm_scan) and the gated delta rule
- * (gated_delta_net).
+ * Recurrent layers, with a state of fixed size: a causal convolution (ssm_conv), Mamba's selective
+ * scan (ssm_scan) and the gated delta rule (gated_delta_net).
  *
- * A step's tokens come in runs, i32 [3, n] one after the other: how many tokens, the cell whose state they go on from (below 0: from zeros), and the cell
- * that takes the state behind them. Sequences, checkpoints of a state and what a prompt has left to be computed are all said by runs. Cells that are
- * written may be those that are read.
+ * A step's tokens come in consecutive runs, i32 [3, n]: the number of tokens, the cell with the
+ * initial state (negative: zeros), and the cell that receives the final state. Runs express
+ * sequences, checkpoints of a state, and the rest of a prompt. A run may write the cell that it
+ * reads.
  *
- * Every element of a result is computed by one thread, token by token in the sequence's order, whatever the run or the batch: so its bits do not depend on
- * them. The rows of a state do not look at each other: a thread takes some rows and a few tokens at a time, so that the rows stay in the L1 cache where
- * prompts are long. (Chunked forms, which make products of matrices out of 64 tokens, add in another order, and need more operations.)
+ * One thread computes each element of a result, token by token in the sequence's order, for any run
+ * and batch. So its bits do not depend on them. The rows of a state are independent: a thread takes
+ * some rows and a few tokens at a time, so that the rows stay in the L1 cache in long prompts.
+ * (Chunked forms, which use matrix products over 64 tokens, add in another order and need more
+ * operations.)
  */
 import { exp_of, silu_f32x4 } from '../math';
 import { range_end, range_start } from '../runtime/schedule';
@@ -17,22 +20,22 @@ import { hsum_f32, madd } from '../simd';
 
 /** Bytes of a run. */
 const RUN: usize = 12;
-/** Tokens that rows of a state take before the next rows come. */
+/** Tokens that rows of a state process before the next rows follow. */
 const CHUNK: i32 = 8;
-/** Channels of a convolution that go to one thread together: a cache line. */
+/** Channels of a convolution that one thread takes together: a cache line. */
 const LINE: i32 = 16;
 
-/** silu as a function of its own: inlined, it would stand here three times. */
+/** silu without inlining, because it is used three times. */
 function silu_of(x: v128): v128 {
   return silu_f32x4(x);
 }
 
-/** Address of token t of [ne0, ne1, n_tokens, n_seqs], sequence by sequence. */
+/** Address of token t of [ne0, ne1, n_tokens, n_seqs], counting sequence by sequence. */
 function token_of(x: Tensor, t: i32): usize {
   return row_of(x, 0, t % x.ne2, t / x.ne2);
 }
 
-/** Copies part of the state that a run goes on from to where it is computed on, or clears it. */
+/** Copies part of a run's initial state to the place where it is updated, or clears that place. */
 function take_state(from: Tensor, cell: i32, to: usize, offset: usize, bytes: usize): void {
   if (cell < 0) return memory.fill(to, 0, bytes);
   const at = row_of(from, 0, 0, cell) + offset;
@@ -40,9 +43,11 @@ function take_state(from: Tensor, cell: i32, to: usize, offset: usize, bytes: us
 }
 
 /**
- * dst [n, 1, n_tokens, n_seqs] = sum over k of weight[k] * the channel's value k - (taps - 1) tokens later, plus the bias, if there is one; p0 = 1: its silu.
- * src0 x, as dst; src1 weights [taps, n]; src2 bias [n]; src3 states [n, taps - 1, 1, cells]: the last rows of x, the oldest first; src4 runs; src5 states
- * that are written, if any.
+ * dst [n, 1, n_tokens, n_seqs] = sum over k of weight[k] * the channel's value k - (taps - 1)
+ * tokens later, plus the bias, if there is one; p0 = 1: silu of that.
+ *
+ * src0: x, shaped as dst; src1: weights [taps, n]; src2: bias [n]; src3: states [n, taps - 1, 1,
+ * cells], the last rows of x, the oldest first; src4: runs; src5: states that are written, if any.
  */
 export function ssm_conv(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const x = op.src0;
@@ -54,7 +59,7 @@ export function ssm_conv(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const to = min(n, range_end(lines, ith, nth) * LINE);
   if (from >= to) return;
   const width = <usize>(to - from) << 2;
-  // Scratch: where each tap's row lies; the weights by taps; the state's rows.
+  // Scratch: address of each tap's row; the weights by taps; the state's rows.
   const weights = scratch + 64;
   const history = weights + <usize>taps * width;
   for (let c = from; c < to; c++) {
@@ -89,12 +94,12 @@ export function ssm_conv(op: Op, ith: i32, nth: i32, scratch: usize): void {
   }
 }
 
-/** Row t of a run that begins with row `begin`: what comes before it is history. */
+/** Row t of a run that begins with row `begin`. Earlier rows come from the history. */
 function row_before(x: Tensor, history: usize, begin: i32, t: i32, taps: i32, width: usize, offset: usize): usize {
   return t < begin ? history + <usize>(t - begin + taps - 1) * width : token_of(x, t) + offset;
 }
 
-/** One token of `width` bytes of channels. */
+/** Computes one token for `width` bytes of channels. */
 function convolve(rows: usize, weights: usize, bias: usize, y: usize, taps: i32, width: usize, silu: bool): void {
   const end = width & ~31;
   let o: usize = 0;
@@ -119,7 +124,7 @@ function convolve(rows: usize, weights: usize, bias: usize, y: usize, taps: i32,
   }
 }
 
-/** The sums of four vectors' lanes, each as hsum_f32 adds them. */
+/** The sums of the lanes of four vectors, each added as by hsum_f32. */
 function hsums(a: v128, b: v128, c: v128, d: v128): v128 {
   const ab = f32x4.add(
     i8x16.shuffle(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
@@ -144,32 +149,41 @@ function lane(v: v128, i: i32): v128 {
 }
 
 /**
- * dst [dim, n_head, n_tokens, n_seqs]: s = s * e^(dt A) + dt x B; y = s . C, for every row s of a head's state.
- * src0 x, as dst; src1 dt [1, n_head, n_tokens, n_seqs]; src2 A [d_state or 1, n_head]; src3 B and src4 C [d_state, n_group, n_tokens, n_seqs]; src5 states
- * [d_state, dim, n_head, cells]; src6 runs; src7 states that are written. d_state is a multiple of 4.
+ * dst [dim, n_head, n_tokens, n_seqs]: s = s * e^(dt A) + dt x B; y = s . C, for every row s of a
+ * head's state.
+ *
+ * src0: x, shaped as dst; src1: dt [1, n_head, n_tokens, n_seqs]; src2: A [d_state or 1, n_head];
+ * src3: B and src4: C [d_state, n_group, n_tokens, n_seqs]; src5: states [d_state, dim, n_head,
+ * cells]; src6: runs; src7: states that are written. d_state is a multiple of 4.
  */
 export function ssm_scan(op: Op, ith: i32, nth: i32): void {
   walk(op, ith, nth, 0);
 }
 
 /**
- * dst [n, n_head, n_tokens, n_seqs]: a head's state S [n, n], whose row j belongs to value j, becomes S e^g; delta = (v - S k) beta; S gets delta k^T added;
- * y = S q p0.
- * src0 q and src1 k [n, divides n_head, n_tokens, n_seqs]: head h has theirs h modulo how many they are; src2 v, as dst; src3 g [1 or n, n_head, n_tokens,
- * n_seqs]; src4 beta [1, n_head, n_tokens, n_seqs]; src5 states [n, n, n_head, cells]; src6 runs; src7 states that are written. n is a multiple of 4.
+ * dst [n, n_head, n_tokens, n_seqs]: a head's state S [n, n], whose row j belongs to value j,
+ * becomes S e^g. Then delta = (v - S k) beta, S += delta k^T, and y = S q p0.
+ *
+ * src0: q and src1: k [n, a divisor of n_head, n_tokens, n_seqs], repeated over the heads (h modulo
+ * their number); src2: v, shaped as dst; src3: g [1 or n, n_head, n_tokens, n_seqs]; src4: beta [1,
+ * n_head, n_tokens, n_seqs]; src5: states [n, n, n_head, cells]; src6: runs; src7: states that are
+ * written. n is a multiple of 4.
  */
 export function gated_delta_net(op: Op, ith: i32, nth: i32, scratch: usize): void {
   walk(op, ith, nth, scratch);
 }
 
-/** The walk over runs, heads, tokens and rows of states. work: a thread's scratch for the delta rule, 0 for a scan. */
+/**
+ * Walks over runs, heads, tokens and rows of states. work: a thread's scratch for the delta rule, 0
+ * for a scan.
+ */
 function walk(op: Op, ith: i32, nth: i32, work: usize): void {
   const dst = op.dst;
   const out = op.src7;
   const dim = dst.ne0;
   const tokens = dst.ne2 * dst.ne3;
   const bytes = <usize>out.nb1;
-  // Four rows of a head at a time; what is left over goes one by one.
+  // Four rows of a head at a time; the remainder one by one.
   const tiles = (dim + 3) >> 2;
   const last = range_end(dst.ne1 * tiles, ith, nth);
   let run = op.src6.data;
@@ -207,12 +221,12 @@ function head_of(x: Tensor, h: i32, t: i32): usize {
   return token_of(x, t) + <usize>h * x.nb1;
 }
 
-/** The group of B and C that a head has. */
+/** Number of the group of B and C that a head uses. */
 function group_of(op: Op, h: i32): i32 {
   return h / (op.dst.ne1 / op.src3.ne1);
 }
 
-/** Four rows of a state, whose head has one decay (Mamba 2). */
+/** Four rows of a state whose head has one decay (Mamba 2). */
 function scan_4(op: Op, h: i32, row: i32, s: usize, bytes: usize, from: i32, to: i32): void {
   const a = v128.load32_splat(row_of(op.src2, h, 0, 0));
   const group = group_of(op, h);
@@ -253,7 +267,7 @@ function scan_4(op: Op, h: i32, row: i32, s: usize, bytes: usize, from: i32, to:
   }
 }
 
-/** One row of a state, whose head has a decay for each element (Mamba 1) or one for all. */
+/** One row of a state whose head has a decay for each element (Mamba 1), or one decay for all. */
 function scan_1(op: Op, h: i32, row: i32, s: usize, bytes: usize, from: i32, to: i32): void {
   const a = row_of(op.src2, h, 0, 0);
   const group = group_of(op, h);
@@ -274,7 +288,7 @@ function scan_1(op: Op, h: i32, row: i32, s: usize, bytes: usize, from: i32, to:
   }
 }
 
-/** Bytes that a token's vectors take for a head: e^g, k, e^g k, e^g q, and beta and k . q. */
+/** Bytes of a token's vectors for a head: e^g, k, e^g k, e^g q, and beta and k . q. */
 @inline
 function token_work(bytes: usize): usize {
   return (bytes << 2) + 16;
@@ -302,7 +316,10 @@ function prepare_token(op: Op, h: i32, t: i32, work: usize, bytes: usize): void 
   store<f32>(work + (bytes << 2), hsum_f32(kq), 4);
 }
 
-/** Four rows of a state. What they give is (S e^g) q + delta (k . q), so that a state is read for both products at once. */
+/**
+ * Four rows of a state. The output is (S e^g) q + delta (k . q), so that both products need one
+ * pass over the state.
+ */
 function delta_4(op: Op, h: i32, row: i32, s: usize, bytes: usize, work: usize, from: i32, to: i32): void {
   const s1 = s + bytes;
   const s2 = s1 + bytes;

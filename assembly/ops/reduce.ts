@@ -1,4 +1,7 @@
-/** Reductions: sum_rows, mean, weighted_sum, argmax, argsort and top_k, pooling, where a row belongs to one thread; in_sum2, where a column does. Elements of a row are contiguous f32. */
+/**
+ * Reductions. One thread computes a row in sum_rows, mean, weighted_sum, argmax, argsort, top_k and
+ * pooling, and a column in in_sum2. Elements of a row are contiguous f32.
+ */
 import { sum_row } from './norm';
 import { range_start, range_end } from '../runtime/schedule';
 import { Op, fill_nan, nrows, row_at, row_of } from '../runtime/tensor';
@@ -12,7 +15,10 @@ export function sum_rows(op: Op, ith: i32, nth: i32): void {
     store<f32>(row_at(op.dst, r), <f32>(sum_row(row_at(src0, r), src0.ne0) * <f64>reinterpret<f32>(op.p0)));
 }
 
-/** dst[r] i32 = index of the largest element of row r, the first of equals; a NaN is less than all numbers. */
+/**
+ * dst[r] i32 = index of the largest element of row r (the first if several are equal). A NaN is
+ * less than all numbers.
+ */
 export function argmax(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;
   const n = src0.ne0;
@@ -26,9 +32,11 @@ export function argmax(op: Op, ith: i32, nth: i32): void {
 }
 
 /**
- * dst i32 [k, ...] = indices of the k best elements of each row, best first: the largest (p0 = 0) or the smallest (p0 = 1), the first of equals,
- * NaNs behind all numbers either way. (ggml leaves both undefined: std::sort and std::partial_sort on CPUs, bitonic sort on GPUs.) A heap of k indices with
- * the worst on top, then heapsort; argsort is k = ne0. dst's rows are contiguous.
+ * dst i32 [k, ...] = indices of the k best elements of each row, best first: the largest (p0 = 0)
+ * or the smallest (p0 = 1). Among equal ones the first is better, and NaNs are worse than all
+ * numbers either way. (ggml leaves both undefined: std::sort and std::partial_sort on CPUs, bitonic
+ * sort on GPUs.) A heap of k indices with the worst on top, then heapsort; argsort is k = ne0.
+ * dst's rows are contiguous.
  */
 export function top_k(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;
@@ -57,7 +65,10 @@ export function top_k(op: Op, ith: i32, nth: i32): void {
   }
 }
 
-/** Whether element a comes after element b in a total order, descending for sign 1 and ascending for -1. */
+/**
+ * True if element a comes after element b in a total order: descending for sign 1, ascending for
+ * -1.
+ */
 @inline
 function worse(x: usize, a: i32, b: i32, sign: f32): bool {
   const va = load<f32>(x + (<usize>a << 2)) * sign;
@@ -69,7 +80,7 @@ function worse(x: usize, a: i32, b: i32, sign: f32): bool {
   return nan_a == nan_b ? a > b : nan_a;
 }
 
-/** Sifts element i of a heap of n down to its place. */
+/** Sifts element i of a heap of n down. */
 function sift(x: usize, heap: usize, i: i32, n: i32, sign: f32): void {
   const moved = load<i32>(heap + (<usize>i << 2));
   for (let child = 2 * i + 1; child < n; child = 2 * i + 1) {
@@ -107,8 +118,9 @@ export function pool_1d(op: Op, ith: i32, nth: i32): void {
 const COLUMNS: i32 = 16;
 
 /**
- * Pools the tokens of a sequence into its embedding: dst[:, s] = mean of the src2[s] rows of src0 [n, n_tokens] from src1[s] on; src1, src2 i32.
- * Rows are added one after the other; threads divide the columns. Rows outside src0 give NaN.
+ * Pools the tokens of a sequence into its embedding: dst[:, s] = mean of src2[s] rows of src0 [n,
+ * n_tokens], starting at row src1[s]; src1, src2: i32. Rows are added one after the other; threads
+ * divide the columns. Rows out of range give NaN.
  */
 export function mean_of_rows(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;
@@ -145,8 +157,9 @@ export function mean_of_rows(op: Op, ith: i32, nth: i32): void {
 }
 
 /**
- * dst[:, t, s] = src0[:, 0, t, s] * w_0 + src0[:, 1, t, s] * w_1 ... with w_i = src1[0, i, t, s]; products and sums are rounded one by one, in this order.
- * Threads divide the rows, and a row's cache lines: the only row of a single token is work for all of them.
+ * dst[:, t, s] = src0[:, 0, t, s] * w_0 + src0[:, 1, t, s] * w_1 ... with w_i = src1[0, i, t, s].
+ * Products and sums are rounded one by one, in this order. Threads divide the rows and their cache
+ * lines, so that all threads share the only row of a single token.
  */
 export function weighted_sum(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;
@@ -166,7 +179,7 @@ export function weighted_sum(op: Op, ith: i32, nth: i32): void {
     const w = row_of(src1, 0, i2, i3);
     const y = row_of(dst, i2, i3, 0);
     for (let c = from; c < end; c += 4) {
-      // The last columns of a row that are no four are read one by one.
+      // The last one to three columns of a row are read one by one.
       const left = end - c;
       let sum = f32x4.splat(0);
       for (let i = 0; i < src0.ne1; i++) {
@@ -195,9 +208,12 @@ function store_few(y: usize, v: v128, n: i32): void {
 }
 
 /**
- * dst f32 [ne0] += the squares of src0's rows, column by column: llama-imatrix's in_sum2. Each row is added to the sums in memory before the next, so
- * that the bits are the same for any batch. A thread has whole cache lines of columns.
- * With src1, the experts i32 [n_used, n_tokens] that rows [ne0, 1 or n_used, n_tokens] go to, dst has a row for each, and src2 f32 [n_expert] counts them.
+ * dst f32 [ne0] += the squares of src0's rows, column by column: llama-imatrix's in_sum2. Each row
+ * is added to the sums in memory before the next, so that the bits are the same for any batch. A
+ * thread takes whole cache lines of columns.
+ *
+ * With src1, i32 [n_used, n_tokens], the experts of the rows [ne0, 1 or n_used, n_tokens]: dst has
+ * a row for each expert, and src2, f32 [n_expert], counts them.
  */
 export function in_sum2(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;
@@ -222,7 +238,7 @@ export function in_sum2(op: Op, ith: i32, nth: i32): void {
   }
 }
 
-/** sums += x * x for columns [from, to), from a multiple of 4. */
+/** sums += x * x for columns [from, to); from is a multiple of 4. */
 function add_squares(x: usize, sums: usize, from: i32, to: i32): void {
   const to4 = to & ~3;
   for (let i = from; i < to4; i += 4) {

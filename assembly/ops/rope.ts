@@ -1,14 +1,19 @@
-/** Rotary position embedding (ggml_rope_ext): pairs of dimensions are rotated by angles from a table. */
+/**
+ * Rotary position embedding (ggml_rope_ext): rotates pairs of dimensions by angles from a table.
+ */
 import { Op, fill_nan, nrows, row_at, row_of } from '../runtime/tensor';
 import { range_start, range_end } from '../runtime/schedule';
 
 /**
- * rope: src0 [ne0 >= n_dims, n_head, n_tokens, ne3] f32, src1 positions i32 [n_tokens],
- * src2 table f32 [n_dims, n_ctx]: cos and sin, alternating, of each pair at each position. The host makes it at load time, so frequency base, scaling, YaRN
- * and factors are its business, and angles are computed in f64.
- * p0 = n_dims rotated, p1 = 0: adjacent pairs (i, i + 1); 1: neox pairs (i, i + n_dims / 2). dst may be src0.
- * A negative position rotates the other way, by the table's row of its absolute value: cos is even, sin is odd.
- * A position outside the table on either side gives a row of NaN, as an index of get_rows does (the host refuses those it sees).
+ * rope: src0 [ne0 >= n_dims, n_head, n_tokens, ne3] f32; src1: positions i32 [n_tokens]; src2:
+ * table f32 [n_dims, n_ctx], cos and sin alternating, of each pair at each position. The host makes
+ * the table when a model loads. So frequency base, scaling, YaRN and factors are not needed here,
+ * and angles are computed in f64.
+ *
+ * p0: number of dimensions rotated; p1 = 0: adjacent pairs (i, i + 1); 1: neox pairs (i, i + n_dims
+ * / 2). dst may be src0. A negative position rotates the other way, with the table's row of its
+ * absolute value: cos is even, sin is odd. A position outside the table on either side gives a row
+ * of NaN, as an index of get_rows does (the host refuses those that it sees).
  */
 export function rope(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;
@@ -36,7 +41,10 @@ export function rope(op: Op, ith: i32, nth: i32): void {
   }
 }
 
-/** Rotates the pair of dimensions a and b, where fewer than four lanes are left. sign: what sin is multiplied by, as a sign bit in every lane. */
+/**
+ * Rotates the pair of dimensions a and b, for the last pairs that do not fill a vector. sign: sign
+ * bit in every lane, applied to sin.
+ */
 @inline
 function rotate_pair(x: usize, y: usize, table: usize, a: i32, b: i32, pair: i32, sign: v128): void {
   const c = load<f32>(table + (<usize>pair << 3));

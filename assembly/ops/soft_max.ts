@@ -5,12 +5,17 @@ import { range_start, range_end } from '../runtime/schedule';
 import { Op, nrows, row_at, row_of } from '../runtime/tensor';
 import { F16 } from '../type/ids';
 
-/** Lower than any score, but finite, so that a row of nothing but -Inf has no difference of infinities. */
+/**
+ * Lower than any score, but finite, so that a row that holds only -Inf has no difference of
+ * infinities.
+ */
 const LOWEST: f32 = -1e30;
 
 /**
- * dst = softmax(p0 * src0 + slope * src1) over dimension 0. src1: the mask, f32 or f16 [ne0, >= ne1, .., ..], repeated over dimensions 2 and 3, or none.
- * src2: slopes f32 [ne2] (ALiBi), or none: 1. dst may be src0. Rows are walked as in get_rows (copy.ts), whose three indices no function can return.
+ * dst = softmax(p0 * src0 + slope * src1) over dimension 0. src1: none, or the mask, f32 or f16
+ * [ne0, >= ne1, .., ..], repeated over dimensions 2 and 3. src2: slopes f32 [ne2] (ALiBi), or none:
+ * 1. dst may be src0. Rows are walked as in get_rows (copy.ts); no function can return the three
+ * indices.
  */
 export function soft_max(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;
@@ -34,7 +39,7 @@ export function soft_max(op: Op, ith: i32, nth: i32): void {
   }
 }
 
-/** y = x * scale + slope * mask; returns the largest. */
+/** y = x * scale + slope * mask; returns the largest y. */
 function scale_and_mask(x: usize, y: usize, n: i32, scale: f32, mask: usize, half: bool, slope: f32): f32 {
   const n4 = n & ~3;
   const s = f32x4.splat(scale);
@@ -83,7 +88,7 @@ function normalise(y: usize, n: i32, top: f32): void {
   for (let i = n4; i < n; i++) store<f32>(y + (<usize>i << 2), load<f32>(y + (<usize>i << 2)) * (<f32>1 / sum));
 }
 
-/** dst = src0, or -Inf where i0 > p0 + i1. dst may be src0. */
+/** dst = src0, but -Inf if i0 > p0 + i1. dst may be src0. */
 export function diag_mask_inf(op: Op, ith: i32, nth: i32): void {
   const dst = op.dst;
   const n = dst.ne0;

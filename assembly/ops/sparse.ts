@@ -1,14 +1,15 @@
 /**
- * Products of which only some rows count (PowerInfer, arXiv 2312.12456; Deja Vu, arXiv 2310.17157): the neurons that fire for a token.
+ * Products with only the selected rows (PowerInfer, arXiv 2312.12456; Deja Vu, arXiv 2310.17157):
+ * the neurons that fire for a token.
  *
- * A column of idx says by its elements which rows these are. Each thread finds them for itself, a stretch of a column at a time: a thousand elements take half
- * a microsecond, which is less than a barrier behind a list for all. Within a stretch tokens come one after the other, so that a row which several
- * of them need is read from memory once. A result is summed whole by one thread, in an order given by shapes alone.
+ * The elements of a column of src2 select its rows. Each thread finds them for itself, a stretch of
+ * a column at a time: a thousand elements take half a microsecond, less than a barrier after a
+ * shared list. Within a stretch tokens follow each other, so that a row which several tokens need
+ * is read from memory once. One thread sums a whole result, in an order that depends on shapes
+ * only.
  *
- * Not kept: fetching four rows just before the four ahead of them are computed, instead of all of a stretch first (1.04 of the time, Zen 4, Node 24, relaxed).
- * What a tenth of the rows takes there, q4_0 of 1024 x 2816, three matrices, one thread, where all of them packed take 300 us: 38 us of products and 44 of
- * sums with rows in the cache, some 20 of lists, results and what is written to memory, and 58 of waiting for rows: 69 ns each, 52 where a neuron's three lie
- * side by side.
+ * Not kept: prefetching four rows just before the previous four are computed, instead of all of a
+ * stretch first (slower). For timings see bench/results, sparse.
  */
 import { ACC, ROWS } from '../matmul/format/group';
 import { mul_mat_packed, mul_mat_packed_scratch, repack } from '../matmul/packed';
@@ -20,23 +21,30 @@ import { blck_size, type_size } from '../type/ids';
 import { fetched_rows } from './mul_mat_packed';
 
 /**
- * Where more than so many rows of 16 count, the packed weights take less time (src/graph/layout.ts SPARSE_TURN). From memory half of the rows of q4_0 one by
- * one took as long as all of them packed, and of those that are added up a fifth (Xeon, Node 24, dotadd, 1024 x 2816, one thread).
+ * If more than this many rows of 16 are selected, the packed weights are faster
+ * (src/graph/layout.ts SPARSE_TURN).
  */
 const TURN: i32 = 7;
 
-/** Elements of a stretch at most, and halves of that where it gives a thread fewer than FEW of them. */
+/**
+ * Most elements of a stretch. It is halved while threads would get fewer than FEW stretches each.
+ */
 const STRETCH: i32 = 256;
 const FEW: i32 = 8;
 
-/** Bytes of a stretch's list, with what is written behind it, and of the addresses of its rows, the last one's more than once. */
+/**
+ * Bytes of a stretch's list, with room for the word written past its end; and bytes of the
+ * addresses of its rows, with room to repeat the last one.
+ */
 const LIST: usize = (<usize>STRETCH + 4) << 2;
 const ADDRESSES: usize = (<usize>STRETCH + FETCHED_AT_ONCE) << 2;
 
 /**
- * Lists those of the elements [from, to) of column t of src2, f32, that count, as i32 in their order: those that are at least p1, an f32, and with p0 = 1
- * those that are neither 0 nor below p1. (A NaN is neither, and not at least anything.) With src3, the rows that elements stand for (inverse_lookup), only those that stand for one. Returns
- * how many there are; a word behind them is overwritten.
+ * Stores at `list` the selected elements of [from, to) of column t of src2, as i32 in ascending
+ * order. An element (f32) is selected if it is at least p1 (an f32); with p0 = 1, if it is neither
+ * 0 nor below p1. (So a NaN is selected only with p0 = 1.) With src3, the rows of elements
+ * (inverse_lookup), elements without a row are not selected. Returns the number of selected
+ * elements. One word after them is overwritten.
  */
 export function list_elements(op: Op, t: i32, from: i32, to: i32, list: usize): i32 {
   const rows = op.src3;
@@ -51,7 +59,10 @@ export function list_elements(op: Op, t: i32, from: i32, to: i32, list: usize): 
   return <i32>(end - list) >> 2;
 }
 
-/** Of up to 64 elements [from, to) of column t of src2 those that count, as bits. What is asked of each is asked of all, without a branch that nobody could foretell. */
+/**
+ * Selected ones of at most 64 elements [from, to) of column t of src2, as bits. All elements are
+ * tested without branches, since a branch would be unpredictable.
+ */
 export function elements_of(op: Op, t: i32, from: i32, to: i32): u64 {
   const least = f32x4.splat(reinterpret<f32>(op.p1));
   const not_0 = op.p0 != 0;
@@ -67,7 +78,7 @@ export function elements_of(op: Op, t: i32, from: i32, to: i32): u64 {
   return set;
 }
 
-/** Bytes of which all bits are set for those of sixteen elements at p that count. */
+/** Bytes for sixteen elements at p: all bits set if the element is selected. */
 @inline
 function which_of_16(p: usize, least: v128, not_0: bool): v128 {
   const a = i16x8.narrow_i32x4_s(which_count(v128.load(p), least, not_0), which_count(v128.load(p, 16), least, not_0));
@@ -75,28 +86,35 @@ function which_of_16(p: usize, least: v128, not_0: bool): v128 {
   return i8x16.narrow_i16x8_s(a, b);
 }
 
-/** How many of the elements [from, to) of column t of src2 count, without src3: each stands for a row. */
+/**
+ * Number of selected elements of [from, to) of column t of src2, if each element stands for a row
+ * (without src3).
+ */
 export function count_elements(op: Op, t: i32, from: i32, to: i32): i32 {
   let count: u64 = 0;
   for (let i = from; i < to; i += 64) count += popcnt(elements_of(op, t, i, min(i + 64, to)));
   return <i32>count;
 }
 
-/** All bits of those of the elements v, f32, that count (list_elements): at least `least` or, with not_0, neither 0 nor below it. */
+/**
+ * All bits set for the selected ones of the elements v, f32: at least `least` or, with not_0,
+ * neither 0 nor below it.
+ */
 @inline
 function which_count(v: v128, least: v128, not_0: bool): v128 {
   return not_0 ? v128.andnot(f32x4.ne(v, f32x4.splat(0)), f32x4.lt(v, least)) : f32x4.ge(v, least);
 }
 
-/** The row that element i stands for. */
+/** Row that element i stands for. */
 @inline
 export function row_at(rows: Tensor, i: i32): i32 {
   return changetype<usize>(rows) ? load<i32>(rows.data + (<usize>i << 2)) : i;
 }
 
 /**
- * dst, i32 [n] = for each of n elements the row that stands for it, or -1: src0, i32 [rows], says for each row the one element that it belongs to. Of
- * several rows the last one has it, and rows whose element is none have none.
+ * dst, i32 [n] = for each of n elements its row, or -1. src0, i32 [rows], has for each row its one
+ * element. If several rows name one element, the last wins; rows with an invalid element are
+ * ignored.
  */
 export function inverse_lookup(op: Op, ith: i32): void {
   if (ith > 0) return;
@@ -109,19 +127,23 @@ export function inverse_lookup(op: Op, ith: i32): void {
   }
 }
 
-/** Whether there is `dense`, and more than `turn` of 16 rows count. */
+/** True if there is `dense` and more than `turn` of 16 rows are selected. */
 @inline
 export function is_dense(dense: Tensor, count: i32, rows: i32, turn: i32): bool {
   return changetype<usize>(dense) != 0 && <i64>count * 16 > <i64>rows * turn;
 }
 
 /**
- * dst [n, tokens] f32: for each column of src1 (activations of quantize_act or f32, [k, 1, tokens]) its products with the rows of src0 [k, rows] whose
- * elements of src2 [n, tokens] count (list_elements), each at its element's place. All else is 0. Plain rows of q4_0 and q8_0 are multiplied where they lie;
- * others are gathered, packed in the scratch, 16 at a time, and multiplied by the loops of packed products: the bits are the same. Of packed weights a row
- * block is multiplied where one of its rows counts.
- * src4: the same weights packed, for stretches most of whose rows count; p3: whether they are fetched first (mul_mat_packed.ts). src5, f32 [n, tokens]: what
- * products are multiplied by.
+ * dst [n, tokens] f32: for each column of src1 (activations of quantize_act or f32, [k, 1,
+ * tokens]), its products with the selected rows of src0 [k, rows], each at the place of its
+ * element. src2 [n, tokens] selects the rows (list_elements). The rest of dst is 0.
+ *
+ * Plain rows of q4_0 and q8_0 are multiplied in place. Others are gathered 16 at a time, packed in
+ * the scratch, and multiplied by the loops of packed products, with the same bits. If src0 is
+ * packed, a row block is multiplied if one of its rows is selected.
+ *
+ * src4: the same weights packed, for stretches with many selected rows. p3: true if its weights are
+ * prefetched (mul_mat_packed.ts). src5, f32 [n, tokens]: factors of the products.
  */
 export function mul_mat_sparse(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   const n = op.src2.ne0;
@@ -136,12 +158,15 @@ export function mul_mat_sparse(op: Op, ith: i32, nth: i32, cursor_bytes: usize, 
   }
 }
 
-/** Bytes of a row; nb1 says nothing where there is one. */
+/** Bytes of a row. (nb1 is not set if there is a single row.) */
 function bytes_of_row(w: Tensor): usize {
   return <usize>(w.ne0 / blck_size(w.type)) * type_size(w.type);
 }
 
-/** Packs the rows of w, plain, of n elements of a list as a row block at `to`; returns how many of its blocks have a scale that is not finite. */
+/**
+ * Packs as a row block at `to` the plain rows of w for n elements of a list. Returns the number of
+ * its blocks with a scale that is not finite.
+ */
 function gather(w: Tensor, rows: Tensor, list: usize, n: i32, to: usize): i32 {
   const bytes = bytes_of_row(w);
   const plain = to + <usize>ROWS * bytes;
@@ -155,14 +180,14 @@ function plain_row(w: Tensor, rows: Tensor, list: usize, j: i32): usize {
   return w.data + <usize>row_at(rows, load<i32>(list + (<usize>j << 2))) * w.nb1;
 }
 
-/** Elements [from, to) of token t. */
+/** Computes elements [from, to) of token t. */
 function some_rows(op: Op, t: i32, from: i32, to: i32, scratch: usize): void {
   const list = scratch + ACC;
   const y = row_of(op.dst, t, 0, 0);
   const rows = op.src3;
   const behind = to == op.src2.ne0 ? op.dst.ne0 : to;
   const times = changetype<usize>(op.src5) ? row_of(op.src5, t, 0, 0) : 0;
-  // Row i is element i's: as packed rows all of them can be computed.
+  // Row i belongs to element i, so all of the packed rows can be computed.
   if (!changetype<usize>(rows) && (changetype<usize>(op.src4) || op.src0.layout == LAYOUT_PACKED)) {
     const w = changetype<usize>(op.src4) ? op.src4 : op.src0;
     if (is_dense(w, count_elements(op, t, from, to), to - from, TURN)) {
@@ -183,7 +208,7 @@ function some_rows(op: Op, t: i32, from: i32, to: i32, scratch: usize): void {
   }
 }
 
-/** Those of y[from .. to) become 0 whose elements of token t do not count. */
+/** Clears the ones of y[from .. to) whose elements are not selected for token t. */
 function clear_others(op: Op, t: i32, from: i32, to: i32, y: usize): void {
   for (let i = from; i < to; i += 64) {
     const end = min(i + 64, to);
@@ -192,13 +217,16 @@ function clear_others(op: Op, t: i32, from: i32, to: i32, y: usize): void {
   }
 }
 
-/** The n f32 at y times those at x. */
+/** y *= x, n f32. */
 function multiply(y: usize, x: usize, n: i32): void {
   for (const end = y + (<usize>(n & -4) << 2); y != end; y += 16, x += 16) v128.store(y, f32x4.mul(v128.load(y), v128.load(x)));
   for (const end = y + (<usize>(n & 3) << 2); y != end; y += 4, x += 4) store<f32>(y, load<f32>(y) * load<f32>(x));
 }
 
-/** The products of those of `all` elements that a list has. */
+/**
+ * Computes the products of the elements in a list. all: number of elements from which they were
+ * selected.
+ */
 function products(op: Op, t: i32, all: i32, list: usize, count: i32, scratch: usize): void {
   const addresses = list + LIST;
   const work = addresses + ADDRESSES;
@@ -231,7 +259,8 @@ function products(op: Op, t: i32, all: i32, list: usize, count: i32, scratch: us
     } else {
       n = min(ROWS, count - i);
       broken = gather(w, rows, at, n, gathered) != 0;
-      // A row with a scale that is not finite has no number, and is packed alone to tell which it is.
+      // A row with a scale that is not finite gives NaN. Rows are packed one by one to find which
+      // it is.
       if (broken && n > 1) broken = gather(w, rows, at, (n = 1), gathered) != 0;
     }
     const data = packed ? w.data : gathered;
@@ -243,7 +272,10 @@ function products(op: Op, t: i32, all: i32, list: usize, count: i32, scratch: us
   }
 }
 
-/** y[from .. to) = these rows of w, packed, times the column at x; `fetched`: whether weights are fetched first (mul_mat_packed.ts). */
+/**
+ * y[from .. to) = these rows of w, packed, times the column at x. fetched: true if weights are
+ * prefetched (mul_mat_packed.ts).
+ */
 export function dense_rows(w: Tensor, from: i32, to: i32, x: usize, y: usize, fetched: bool, work: usize): void {
   const fetches = FETCHES && fetched;
   const step = fetches ? fetched_rows(w, to - from) : to - from;

@@ -1,4 +1,7 @@
-/** Elementwise ops: activation functions, powers, signs, scale, clamp, and gated units (GLU). Elements of a row are contiguous f32; dst may be src0. */
+/**
+ * Elementwise ops: activation functions, powers, signs, scale, clamp, and gated units (GLU).
+ * Elements of a row are contiguous f32; dst may be src0.
+ */
 import {
   exp_f32x4,
   exp_of,
@@ -17,7 +20,7 @@ import { range_start, range_end } from '../runtime/schedule';
 import { Op, is_dense, nrows, row_at } from '../runtime/tensor';
 import { cast_rows, cast_unit, cast_elements } from './casts';
 
-// The functions of an element. Codes: src/graph/layout.ts UNARY. a and b are the op's p1 and p2.
+// Functions of an element. Codes: src/graph/layout.ts UNARY. a and b are the op's p1 and p2.
 @unmanaged
 class Silu {
   /* 0 */ @inline f(x: v128, a: v128, b: v128): v128 {
@@ -125,8 +128,9 @@ class Step {
   }
 }
 /**
- * xIELU (arXiv 2411.13010) with its factors ready: a for the negative side, b for the positive, beta for both. At 0 the negative side's is used.
- * Near 0, e^v - 1 - x would lose everything that it is about.
+ * xIELU (arXiv 2411.13010) with its factors prepared: a for the negative side, b for the positive,
+ * beta for both. 0 belongs to the negative side. Near 0, e^v - 1 - x would cancel almost
+ * completely, so exp_rest is used.
  */
 @unmanaged
 class Xielu {
@@ -168,7 +172,10 @@ export function unary(op: Op, ith: i32, nth: i32, scratch: usize): void {
   cast_rows(op, from, to);
 }
 
-/** Elements left over behind the last four go through scratch (src/graph/layout.ts UNARY_SCRATCH), so that every function stands in one loop, of vectors. */
+/**
+ * Computes n elements. The last one to three go through scratch (src/graph/layout.ts
+ * UNARY_SCRATCH), so that each function is compiled in one loop, over vectors.
+ */
 function unary_row(op: Op, x: usize, y: usize, n: i32, scratch: usize): void {
   const whole = <usize>(n & ~3) << 2;
   const left = n & 3;
@@ -183,7 +190,7 @@ function copy_few(x: usize, y: usize, n: i32): void {
   for (let i: usize = 0; i < <usize>n << 2; i += 4) store<u32>(y + i, load<u32>(x + i));
 }
 
-/** So many bytes of f32, a multiple of 16. */
+/** Computes `bytes` bytes of f32, a multiple of 16. */
 function unary_vectors(op: Op, x: usize, y: usize, bytes: usize): void {
   const a = f32x4.splat(reinterpret<f32>(op.p1));
   const b = f32x4.splat(reinterpret<f32>(op.p2));
@@ -216,16 +223,18 @@ function map<F>(x: usize, y: usize, bytes: usize, a: v128, b: v128): void {
   for (let o: usize = 0; o < bytes; o += 16) v128.store(y + o, changetype<F>(0).f(v128.load(x + o), a, b));
 }
 
-/** As map, for the one function of four numbers. */
+/** As map, for the one function with four parameters. */
 function map_xielu(x: usize, y: usize, bytes: usize, a: v128, b: v128, beta: v128, eps: v128): void {
   for (let o: usize = 0; o < bytes; o += 16) v128.store(y + o, changetype<Xielu>(0).f(v128.load(x + o), a, b, beta, eps));
 }
 
 /**
- * Gated unit: dst = f(gate) * up, p0 = f (src/graph/layout.ts GLU; swiglu_oai is one of its own). With src1, src0 is gate and src1 is up, both of dst's shape. Without, a row of src0 holds both, gate first, or up first if
- * p1 is not 0.
- * Not kept: the products that make gate and up, and this op, as one record (189 M model, Node 24: 2 threads 3 % faster, 1 thread 5 % slower, prompts 1 %
- * slower, from two streams of weights and calls for 32 elements at a time).
+ * Gated unit: dst = f(gate) * up, where p0 selects f (src/graph/layout.ts GLU; swiglu_oai is a unit
+ * of its own). With src1, src0 is gate and src1 is up, both of dst's shape. Without, a row of src0
+ * holds both: gate first, or up first if p1 is not 0.
+ *
+ * Not kept: one record for the products of gate and up together with this op (slower with one
+ * thread and for prompts, since it has two streams of weights and calls for 32 elements).
  */
 export function glu(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0;
@@ -236,7 +245,7 @@ export function glu(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const half = <usize>n << 2;
   const gate_at = apart || !op.p1 ? <usize>0 : half;
   const up_at = apart || op.p1 ? <usize>0 : half;
-  // Rows are divided, too: the only row of a single token is work for all threads.
+  // Rows are divided too, so that all threads share the only row of a single token.
   const per_row = (n + unit - 1) / unit;
   const units = per_row * nrows(dst);
   const to = range_end(units, ith, nth);
@@ -251,7 +260,7 @@ export function glu(op: Op, ith: i32, nth: i32, scratch: usize): void {
   }
 }
 
-/** As unary_row. */
+/** As unary_row, for a gated unit. */
 function glu_row(kind: i32, g: usize, u: usize, y: usize, n: i32, scratch: usize): void {
   const whole = <usize>(n & ~3) << 2;
   const left = n & 3;
@@ -282,7 +291,11 @@ function gate<F>(g: usize, u: usize, y: usize, bytes: usize): void {
     v128.store(y + o, f32x4.mul(changetype<F>(0).f(v128.load(g + o), none, none), v128.load(u + o)));
 }
 
-/** The unit of gpt-oss, whose activations have a limit of 7: with x = min(gate, 7), x / (1 + e^(-1.702 x)) * (clamp(up, -7, 7) + 1). */
+/**
+ * The gated unit of gpt-oss, whose activations have a limit of 7: with x = min(gate, 7), the result
+ * is x / (1 + e^(-1.702 x)) * (clamp(up, -7, 7) + 1).
+ *
+ */
 function swiglu_oai(g: usize, u: usize, y: usize, bytes: usize): void {
   const limit = f32x4.splat(7);
   const least = f32x4.splat(-7);

@@ -1,12 +1,18 @@
 /**
- * ggml_graph_compute: the plan's interpreter, which every thread runs over the same op records. Start reading the engine here.
- * A step is begin() once and then compute() on all threads; the main loop of a thread is serve() of src/threads/serve.ts.
+ * ggml_graph_compute: the plan's interpreter. Every thread runs it over the same op records. Start
+ * reading the engine here.
+ *
+ * A step is one begin() and then compute() on all threads; the main loop of a thread is serve() in
+ * src/threads/serve.ts.
  */
 import { run } from './dispatch';
 import { GO_ON, barrier, reached } from './sync';
 import { OP_BARRIER, OP_SIZE, Op, Plan, RANGES } from './tensor';
 
-/** Prepares a step: sets the dimensions that follow the batch, and all chunk cursors to zero. No thread may be computing. */
+/**
+ * Prepares a step: sets the dimensions that follow the batch and zeroes all chunk cursors. No
+ * thread may be computing.
+ */
 export function begin(plan: usize, n_tokens: i32, n_outputs: i32): void {
   const p = changetype<Plan>(plan);
   for (let i = 0; i < p.n_dims; i++) {

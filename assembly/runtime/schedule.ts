@@ -1,24 +1,28 @@
-/** Which thread computes what. Borders of work depend on shapes and on nth; results never do, since each output is computed whole by one thread. */
+/**
+ * Division of work among threads. Its borders depend on shapes and on nth. Results do not, since
+ * one thread computes the whole of each output.
+ */
 import { take_of } from './sync';
 import { Op, RANGES } from './tensor';
 
-/** The first of the n items that thread ith of nth takes, ceil(n / nth) each, as in ggml. */
+/** First of the n items of thread ith of nth: each thread takes ceil(n / nth), as in ggml. */
 @inline
 export function range_start(n: i32, ith: i32, nth: i32): i32 {
   const dr = (n + nth - 1) / nth;
   return min(dr * ith, n);
 }
 
-/** The end of its items. */
+/** End of the items of thread ith of nth. */
 @inline
 export function range_end(n: i32, ith: i32, nth: i32): i32 {
   return range_start(n, ith + 1, nth);
 }
 
 /**
- * Rows of src0 in a chunk of a matrix product, as in ggml_compute_forward_mul_mat: chunks are 16 x 16 rows, or 64 where one side is a single row. Where
- * that gives fewer than 4 chunks a thread, the longer side is divided evenly among the threads (nth0 = nth or nth1 = nth).
- * Rounded up to a multiple of `tile`.
+ * Rows of src0 in a chunk of a matrix product, as in ggml_compute_forward_mul_mat. Chunks are 16 x
+ * 16 rows, or 64 if one side is a single row. If that gives fewer than 4 chunks a thread, the
+ * longer side is divided evenly among the threads (nth0 = nth or nth1 = nth). The result is rounded
+ * up to a multiple of `tile`.
  */
 export function chunk_rows(nr0: i32, nr1: i32, nth: i32, tile: i32): i32 {
   let size = nr0 == 1 || nr1 == 1 ? 64 : 16;
@@ -28,7 +32,7 @@ export function chunk_rows(nr0: i32, nr1: i32, nth: i32, tile: i32): i32 {
   return ((size + tile - 1) / tile) * tile;
 }
 
-/** Rows of src1 in the same chunk. */
+/** Rows of src1 in the chunk that chunk_rows describes. */
 export function chunk_cols(nr0: i32, nr1: i32, nth: i32): i32 {
   const size = nr0 == 1 || nr1 == 1 ? 64 : 16;
   const n0 = (nr0 + size - 1) / size;
@@ -38,9 +42,12 @@ export function chunk_cols(nr0: i32, nr1: i32, nth: i32): i32 {
 }
 
 /**
- * The next of an op's chunks, MOST_CHUNKS at most, that thread ith takes, or -1 when there is none. Each thread has a range of chunks of its own and helps
- * with those of others when it is done. Two threads that read a stream each get 43 GB/s from DRAM; with chunks dealt out in turns they get 32, because each
- * one's prefetcher loads what the other takes.
+ * Takes the next of an op's chunks (at most MOST_CHUNKS) for thread ith, or returns -1 if none is
+ * left.
+ *
+ * Each thread has a range of chunks of its own and helps with other ranges when it is done. If
+ * chunks were dealt out in turn, each thread's prefetcher would load what another thread takes; one
+ * stream for each thread gives more DRAM bandwidth.
  */
 export function next_chunk(op: Op, chunks: i32, ith: i32, nth: i32, cursor_bytes: usize): i32 {
   const ranges = min(nth, RANGES);

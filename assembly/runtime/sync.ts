@@ -1,17 +1,22 @@
 /**
- * All communication between threads: the only file with atomics. Builds without threads have the same code, which one thread runs through.
+ * Communication between threads. Only this file uses atomics. Builds without threads have the same
+ * code, which one thread runs without waiting.
  *
- * Every memory of a model has a sync block. Threads meet in the one of the memory that they compute in; all of them wait for steps in the first memory's.
- * Each word has a cache line of 64 bytes, so that spinning on one does not slow down writers of another:
- *   STEP    number of the step to run, times 1024, plus how many threads take part in it, those from 0 on (few threads finish a small step sooner); CLOSED
- *           when the threads shut down, never during a step
+ * Every memory of a model has a sync block. Threads meet at the barriers of the memory in which
+ * they compute. All of them wait for steps at the first memory's block. Each word has a cache line
+ * of 64 bytes, so that spinning on one does not slow down writers of another:
+ *   STEP    number of the step to run, times 1024, plus how many threads take part in it (threads
+ *           0, 1, ...: few threads finish a small step sooner); CLOSED once the threads shut down,
+ *           which never happens during a step
  *   DONE    number of the last finished step
- *   ARRIVED threads that reached the current barrier
+ *   ARRIVED threads that have reached the current barrier
  *   PHASE   barriers passed
  *   POISON  not 0 once a worker was lost: every wait ends, and every barrier returns LOST
- *   CANCEL  [0] set by the host: stop this step; [1] set for all threads, at a barrier, by the one that arrives last and sees [0]
+ *   CANCEL  [0] set by the host: stop this step. [1] set at a barrier by the last thread to arrive,
+ *           if it sees [0]: all threads obey this word
  *   SPIN    how often a thread polls before it sleeps
- *   REACHED a line for each thread: how far it has come (`reached`), for whoever asks why a step does not end
+ *   REACHED a line for each thread: the record it has reached (`reached`), which tells why a step
+ *           does not end
  */
 const STEP: usize = 0;
 const DONE: usize = 64;
@@ -24,25 +29,28 @@ const REACHED: usize = 448;
 
 const CLOSED: i32 = -1;
 
-/** How a barrier or a step ends. */
+/** Outcomes of a barrier or a step. */
 export const GO_ON: i32 = 0;
 export const CANCELLED: i32 = 1;
 export const LOST: i32 = -1;
 
-/** The next chunk of an op: each number is given to exactly one thread. */
+/** Takes the next chunk of an op: each number is given to exactly one thread. */
 @inline
 export function take(cursor: usize): i32 {
   return atomic.add<i32>(cursor, 1);
 }
 
-/** The most chunks that a range may have (take_of). */
+/** Most chunks that a range may have (take_of). */
 export const MOST_CHUNKS: i32 = 0x7fff;
 
 /**
- * The next of the `count` chunks of one thread's range, or -1 if none is left. The owner of the range takes chunks from the front, so that it reads one
- * stream of memory; the other threads, when they are done with their own ranges, take them from the back. The low 16 bits of the word count chunks taken
- * from the front, the high 16 bits those from the back: whoever adds one to either, and finds that fewer than `count` were taken before, has a chunk
- * that nobody else has.
+ * Takes the next of the `count` chunks of one thread's range, or returns -1 if none is left. The
+ * owner takes chunks from the front, so that it reads one stream of memory. Other threads, when
+ * they are done with their own ranges, take chunks from the back.
+ *
+ * The low 16 bits of the word count chunks taken from the front, the high 16 bits chunks taken from
+ * the back. A thread that adds one to either, and finds that fewer than `count` were taken before,
+ * owns a chunk that no other thread has.
  */
 @inline
 export function take_of(word: usize, count: i32, from_back: bool): i32 {
@@ -54,10 +62,13 @@ export function take_of(word: usize, count: i32, from_back: bool): i32 {
 }
 
 /**
- * Sleeps while the word is `value`, for ns nanoseconds at most (-1: for ever). Returns what atomic.wait does: 2 where the time is up.
- * The instruction must stand in a function of its own, which uses none of its variables afterwards: V8's baseline compiler (Node 20: 11.3) gives some of
- * them other values behind it. In a loop of barrier() now and then a thread did not wait, and went one barrier ahead of the others; results were wrong,
- * or steps did not end. The call of itself, which is never made, keeps Binaryen from putting it back where it is called.
+ * Sleeps while the word is `value`, for at most ns nanoseconds (-1: for ever). Returns what
+ * atomic.wait returns: 2 if the time is up.
+ *
+ * V8's baseline compiler (Node 20: 11.3) miscompiles atomic.wait: local variables may have other
+ * values after it. So it stands alone in a function that uses no variable afterwards. (In the loop
+ * of barrier(), a thread now and then did not wait and ran one barrier ahead.) The recursive call,
+ * which never happens, keeps Binaryen from inlining the function.
  */
 function sleep(word: usize, value: i32, ns: i64): i32 {
   if (ns < -1) return sleep(word, value, -1);
@@ -65,8 +76,8 @@ function sleep(word: usize, value: i32, ns: i64): i32 {
 }
 
 /**
- * Waits until all nth threads are here. Returns GO_ON; CANCELLED if the host wants the step to end, which all threads learn at the same barrier; or
- * LOST if a worker is gone.
+ * Waits until all nth threads are here. Returns GO_ON; CANCELLED if the host wants the step to end,
+ * which all threads learn at the same barrier; or LOST if a worker is gone.
  */
 export function barrier(sync: usize, nth: i32): i32 {
   const phase = atomic.load<i32>(sync + PHASE);
@@ -79,7 +90,8 @@ export function barrier(sync: usize, nth: i32): i32 {
     let polls = spin(sync);
     while (atomic.load<i32>(sync + PHASE) == phase) {
       if (--polls >= 0) continue;
-      // A thread that comes here after a worker was lost has read PHASE as the poisoner left it: nobody will change it again.
+      // A thread that comes here after a worker was lost has read PHASE as the poisoner left it: no
+      // thread will change it again.
       if (atomic.load<i32>(sync + POISON) != 0) break;
       sleep(sync + PHASE, phase, -1);
     }
@@ -88,33 +100,40 @@ export function barrier(sync: usize, nth: i32): i32 {
   return atomic.load<i32>(sync + CANCEL + 4) != 0 ? CANCELLED : GO_ON;
 }
 
-/** What reached() notes for a thread that waits for a step, and for one behind the last record. */
+/** Places that reached() notes besides records: waiting for a step, and past the last record. */
 const NO_STEP: i32 = -1;
 const BEHIND_ALL: i32 = i32.MAX_VALUE - 1;
 
-/** Notes where thread ith is: 2 * i while it waits at the barrier before record i, 2 * i + 1 while it computes that record. Nothing reads it during a step. */
+/**
+ * Notes where thread ith is: 2 * i while it waits at the barrier before record i, 2 * i + 1 while
+ * it computes that record. Nothing reads it during a step.
+ */
 @inline
 export function reached(sync: usize, ith: i32, where: i32): void {
   store<i32>(sync + REACHED + (<usize>ith << 6), where);
 }
 
-/** The barrier behind the last record that the nth threads compute in this memory. Returns what barrier() does. */
+/**
+ * The barrier after the last record that the nth threads compute in this memory. Returns what
+ * barrier() returns.
+ */
 export function meet(sync: usize, ith: i32, nth: i32): i32 {
   reached(sync, ith, BEHIND_ALL);
   return barrier(sync, nth);
 }
 
 /**
- * Thread ith waits for a step after `last` and returns its STEP word, or 0 if the threads shut down (because another one timed out, or this
- * one after idle_ns) or a worker was lost.
+ * Waits, as thread ith, for a step after `last`. Returns its STEP word, or 0 if a worker was lost
+ * or the threads shut down (because this thread timed out after idle_ns, or another one did).
  */
 export function await_step(sync: usize, ith: i32, last: i32, idle_ns: i64): i32 {
   reached(sync, ith, NO_STEP);
   let step = 0;
   for (let polls = spin(sync); (step = atomic.load<i32>(sync + STEP)) == last && atomic.load<i32>(sync + POISON) == 0;) {
     if (--polls >= 0) continue;
-    // 2: timed out. Threads do not shut down while `last` still runs without this one: a thread that takes part in it may not have seen its number yet.
-    // Otherwise the compare-exchange decides between shutting down and a step that is posted at the same moment.
+    // 2: timed out. Threads do not shut down while step `last` runs without this one: a thread that
+    // takes part in it may not have seen its number yet. Otherwise the compare-exchange decides
+    // between shutting down and a step that is posted at the same moment.
     if (
       sleep(sync + STEP, last, idle_ns) == 2 &&
       atomic.load<i32>(sync + DONE) == last &&
@@ -126,16 +145,17 @@ export function await_step(sync: usize, ith: i32, last: i32, idle_ns: i64): i32 
   return step == CLOSED || atomic.load<i32>(sync + POISON) != 0 ? 0 : step;
 }
 
-/** Called by thread 0 when the step is finished; the host waits on this word. */
+/** Ends a step; called by thread 0. The host waits on this word. */
 export function finish_step(sync: usize, step: i32): void {
   atomic.store<i32>(sync + DONE, step);
   atomic.notify(sync + DONE, -1);
 }
 
 /**
- * How often a thread polls a word before it sleeps; a poll takes about 1 ns. The host chooses (src/threads/shared.ts): where each thread has a core, several
- * times what a wake-up costs (about 60 us). With 6 us two threads slept at every barrier, each waking the other in turn, and a token of a model of
- * 260K parameters took 970 us instead of 130.
+ * Polls of a word before a thread sleeps; a poll takes about 1 ns. The host chooses
+ * (src/threads/shared.ts). If each thread has a core, it chooses several times the cost of a
+ * wake-up (about 60 us): otherwise threads sleep at every barrier of a small model and wake each
+ * other in turn.
  */
 @inline
 function spin(sync: usize): i32 {

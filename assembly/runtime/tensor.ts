@@ -1,13 +1,13 @@
 /**
- * What the host writes into the arena and the kernels read: tensors, op records, the plan.
- * The byte layout is mirrored by src/graph/layout.ts; a test compares the two.
+ * Structures that the host writes into the arena and the kernels read: tensors, op records, the
+ * plan. src/graph/layout.ts mirrors the byte layout; a test compares the two.
  *
  *   Tensor  48 bytes | type layout | ne0 ne1 ne2 ne3 | nb0 nb1 nb2 nb3 | data | next |
  *   Op     128 bytes | code flags | dst | src0..src8 | casts | cursor | p0..p17 |
  *   Plan    32 bytes | n_ops ops | n_dims dims | cursor_bytes cursors | scratch scratch_size |
  */
 
-/** ggml's view of memory: ne elements and nb byte strides per dimension, ne0 fastest. */
+/** ggml's view of memory: ne elements and nb bytes of stride in each dimension, ne0 fastest. */
 @unmanaged
 export class Tensor {
   type: u32;
@@ -21,7 +21,7 @@ export class Tensor {
   nb2: u32;
   nb3: u32;
   data: usize;
-  /** The next cast of an op's output (Op.casts), or 0. */
+  /** Next cast of an op's output (Op.casts), or 0. */
   next: Tensor;
 }
 
@@ -30,7 +30,10 @@ export const LAYOUT_PLAIN: u32 = 0;
 /** Rows interleaved in row blocks of 16 for packed products (matmul/repack.ts). */
 export const LAYOUT_PACKED: u32 = 1;
 
-/** The threads wait for each other before this op: it reads or overwrites what others may still be writing. */
+/**
+ * The threads wait for each other before this op, because it reads or overwrites data that other
+ * threads may still be writing.
+ */
 export const OP_BARRIER: u32 = 1;
 
 @unmanaged
@@ -47,9 +50,15 @@ export class Op {
   src6: Tensor;
   src7: Tensor;
   src8: Tensor;
-  /** dst in other types, written with it: the first of a list linked by `next`, or 0 (ops/casts.ts). */
+  /**
+   * dst in further types, written together with it: the first of a list linked by `next`, or 0
+   * (ops/casts.ts).
+   */
   casts: Tensor;
-  /** This op's counter of chunks taken (sync.ts), zeroed by begin(); those of its further ranges follow, cursor_bytes apart. */
+  /**
+   * The op's counter of chunks taken (sync.ts), zeroed by begin(). The counters of its further
+   * ranges follow, cursor_bytes apart.
+   */
   cursor: usize;
   p0: i32;
   p1: i32;
@@ -69,20 +78,29 @@ export class Op {
 
 export const OP_SIZE: usize = 128;
 
-/** The most ranges that an op's chunks are divided into, each with a cursor of its own; with more threads, some share one. */
+/**
+ * Most ranges that an op's chunks are divided into, each with a cursor of its own. With more
+ * threads, some share a range.
+ */
 export const RANGES: i32 = 8;
 
 @unmanaged
 export class Plan {
   n_ops: i32;
   ops: usize;
-  /** Pairs (address of an ne, 0 = n_tokens | 1 = n_outputs | 2 = the rest of the tokens): the dimensions that follow the batch. */
+  /**
+   * Dimensions that follow the batch: pairs (address of an ne, 0 = n_tokens | 1 = n_outputs | 2 =
+   * n_tokens - n_outputs).
+   */
   n_dims: i32;
   dims: usize;
-  /** Bytes from an op's cursor to that of its next range: the cursors of all ops for one range lie side by side. */
+  /**
+   * Bytes from an op's cursor to the cursor of its next range: all ops' cursors for one range lie
+   * side by side.
+   */
   cursor_bytes: u32;
   cursors: usize;
-  /** scratch_size bytes for each thread, thread ith's at scratch + ith * scratch_size. */
+  /** scratch_size bytes for each thread; thread ith's begin at scratch + ith * scratch_size. */
   scratch: usize;
   scratch_size: u32;
 }
@@ -99,7 +117,7 @@ export function nrows(t: Tensor): i32 {
   return t.ne1 * t.ne2 * t.ne3;
 }
 
-/** Address of row r, of all rows in order. */
+/** Address of row r, counting all rows in order. */
 @inline
 export function row_at(t: Tensor, r: i32): usize {
   const per2 = t.ne1;
@@ -107,12 +125,15 @@ export function row_at(t: Tensor, r: i32): usize {
   return t.data + <usize>(r % per2) * t.nb1 + <usize>((r / per2) % t.ne2) * t.nb2 + <usize>(r / per3) * t.nb3;
 }
 
-/** Stores n f32 of NaN: the row for an index outside its table. */
+/** Stores n f32 NaN: the result for an index outside its table. */
 export function fill_nan(y: usize, n: i32): void {
   for (const end = y + (<usize>n << 2); y < end; y += 4) store<u32>(y, 0x7fc00000);
 }
 
-/** Whether dimensions 0..dim of a tensor of 4-byte elements lie without gaps, so that they can be walked as one. */
+/**
+ * True if dimensions 0..dim of a tensor of 4-byte elements have no gaps, so that one loop can walk
+ * them.
+ */
 export function joins(t: Tensor, dim: i32): bool {
   if (t.nb0 != 4) return false;
   if (t.ne1 > 1 && t.nb1 != <u32>t.ne0 << 2) return false;
@@ -120,7 +141,10 @@ export function joins(t: Tensor, dim: i32): bool {
   return dim < 3 || t.ne3 <= 1 || t.nb3 == <u32>(t.ne0 * t.ne1 * t.ne2) << 2;
 }
 
-/** Whether all elements, of 4 bytes, lie without gaps. */
+/**
+ * True if all elements, of 4 bytes, lie without gaps.
+ *
+ */
 @inline
 export function is_dense(t: Tensor): bool {
   return joins(t, 3);

@@ -1,4 +1,7 @@
-/** Vectors that loops keep in registers. They come from memory because V8 builds a v128 constant anew at every use, in three instructions. */
+/**
+ * Constant vectors for loops that keep them in registers. They are loaded from memory because V8
+ * builds a v128 constant at every use, in three instructions.
+ */
 
 @lazy
 const CONSTANTS: usize = memory.data<u32>(
@@ -18,13 +21,13 @@ export function low_nibbles(): v128 {
   return v128.load(CONSTANTS);
 }
 
-/** Sign, exponent and mantissa of an f16 whose bits were shifted into an f32. */
+/** Mask of sign, exponent and mantissa of an f16 whose bits were shifted into an f32. */
 @inline
 export function f16_bits(): v128 {
   return v128.load(CONSTANTS, 16);
 }
 
-/** 2^112 as f32: what an f16 lacks whose bits were shifted into an f32. */
+/** 2^112 as f32: corrects the exponent of an f16 whose bits were shifted into an f32. */
 @inline
 export function f16_factor(): v128 {
   return v128.load(CONSTANTS, 32);

@@ -1,17 +1,24 @@
 /**
- * What formats of 1 and 2 bits without integer scales share (q2_0, q1_0, tq2_0): weight = d * (code - 1), one d for 64 weights or a multiple, which
- * loops take 64 at a time (gemv_16x1_bits.ts, gemm_8x4_bits.ts). Codes of 2 bits are 0..3, the one bit of q1_0 is a code of 0 or 2.
+ * Code shared by the formats of 1 and 2 bits without integer scales (q2_0, q1_0, tq2_0). weight = d
+ * * (code - 1), with one d for 64 weights or a multiple of 64. Loops take 64 weights at a time
+ * (gemv_16x1_bits.ts, gemm_8x4_bits.ts). Codes of 2 bits are 0..3; a bit of q1_0 is the code 0 or
+ * 2.
  *
- * Four quads lie in the bytes of a vector, two of either half of a sub-block, and vectors come in pairs: vector i of a sub-block and a group has
+ * The bytes of a vector hold four quads, two of either half of a sub-block, and vectors come in
+ * pairs. Vector i of a sub-block and a group has
  *
- *   bits 0, 1: quad 2i of the first half | 2, 3: quad 2i of the second | 4, 5: quad 2i + 1 of the first | 6, 7: quad 2i + 1 of the second
+ *   bits 0, 1: quad 2i of the first half      | bits 2, 3: quad 2i of the second half
+ *   bits 4, 5: quad 2i + 1 of the first half  | bits 6, 7: quad 2i + 1 of the second half
  *
- * Codes of the second half are multiplied where they are, four times too large.
+ * Codes of the second half are multiplied without a shift, four times too large.
  */
 import { weight_order } from '../dot';
 import { bytes_0x03, bytes_0x0c } from './constants';
 
-/** Codes of quad t of a half out of vector t / 2 of a sub-block; m and m2 are the masks of the first half's codes and the second's. */
+/**
+ * Codes of quad t of a half, from vector t / 2 of a sub-block. m and m2: masks of the first half's
+ * codes and the second half's.
+ */
 @inline
 export function codes_of(v: v128, half: i32, t: i32, m: v128, m2: v128): v128 {
   v = i16x8.shr_u(v, (t & 1) << 2);
@@ -19,15 +26,18 @@ export function codes_of(v: v128, half: i32, t: i32, m: v128, m2: v128): v128 {
 }
 
 /**
- * One row's words of both vectors of a sub-block, in lanes 0 and 2, out of its 32 codes: those of the first half in bits 0 and 1 of 16 bytes, those of the
- * second in bits 2 and 3.
+ * Words of one row for both vectors of a sub-block, in lanes 0 and 2, from its 32 codes: the first
+ * half's in bits 0 and 1 of 16 bytes, the second half's in bits 2 and 3.
  */
 @inline
 export function words_of(codes: v128): v128 {
   return v128.or(codes, i16x8.shl(i32x4.shuffle(codes, codes, 1, 1, 3, 3), 4));
 }
 
-/** Packs the codes of a block of each of 16 rows: what F.row_codes(row, sub) gives, as F.store_row has it. */
+/**
+ * Packs the codes of a block of each of 16 rows. F.row_codes(row, sub) reads them, F.store_row
+ * stores them.
+ */
 export function pack_few_bits<F>(src: usize, stride: usize, w: usize): void {
   const f = changetype<F>(0);
   for (let sub = 0; sub < f.subs(); sub++) {
@@ -37,7 +47,10 @@ export function pack_few_bits<F>(src: usize, stride: usize, w: usize): void {
   }
 }
 
-/** Base class of q2_0 and tq2_0. (Nothing here may be overridden: AssemblyScript would not inline it.) */
+/**
+ * Base class of q2_0 and tq2_0. (No method here may be overridden: AssemblyScript would not inline
+ * it.)
+ */
 @unmanaged
 export class TwoBits {
   @inline codes_at(w: usize, sub: i32): usize {
@@ -54,7 +67,7 @@ export class TwoBits {
   @inline vector<G>(q: usize, i: i32): v128 {
     return v128.load(q + (<usize>i << 6), offsetof<G>());
   }
-  /** Quads 2i + h of either half, in the bits of mask and mask2. */
+  /** Quads 2i + h of both halves, in the bits of mask and mask2. */
   @inline quads<G>(q: usize, i: i32, h: i32): v128 {
     const v = this.vector<G>(q, i);
     return h == 0 ? v : i16x8.shr_u(v, 4);

@@ -1,17 +1,22 @@
 /**
- * What q5_0, q5_1 and q5_K share: codes of 5 bits. The vector of a quad has all of a code of the first half in bits 0..4 of a byte, and in bits 5..7 the upper
- * three of one of the second half. What is left of those, two bits each, lies apart: one vector of rests for each group, before the quads, quad t's in bits 2t
- * and 2t + 1.
+ * Codes of 5 bits (q5_0, q5_1, q5_K). In the vector of a quad, bits 0..4 of a byte are a code of
+ * the first half, and bits 5..7 the upper three bits of a code of the second half. The lower two
+ * bits of the second half's codes, the rests, lie in a vector of their own for each group, before
+ * the quads. Quad t has bits 2t and 2t + 1 of the rests.
  *
  *   first = v & 31        second = ((v >> 3) ^ (rests >> 2t)) & 31
  *
- * Of all that these shifts bring besides, from other quads and the byte above, packing knows what it will be: it stores a code's bits exclusive-or that. So
- * two codes take four operations and a shift of the rests for the next ones, where fifth bits apart from nibbles took nine: q5_0 went from 24 to 31 GMAC/s.
+ * These shifts also bring in bits of other quads and of the next byte. Packing knows those bits,
+ * and stores a code's bits XOR those. So two codes take four operations, plus a shift of the rests
+ * for the next quads. Fifth bits stored apart from nibbles would take nine.
  */
 import { held } from '../../simd';
 import { weight_order } from '../dot';
 
-/** Two vectors of 0 and 1 (k 0..15 and 16..31 of a row) as four bytes, one for each k % 4, in every i32 lane. */
+/**
+ * Gathers two vectors of 0 and 1 (k 0..15 and 16..31 of a row) into four bytes, one for each k % 4,
+ * in every i32 lane.
+ */
 @inline
 function gather(a: v128, b: v128): v128 {
   const x = i32x4.mul(a, i32x4(1, 2, 4, 8));
@@ -21,7 +26,10 @@ function gather(a: v128, b: v128): v128 {
   return v128.or(h, i32x4.shuffle(h, h, 1, 0, 3, 2));
 }
 
-/** Packs bit `bit` of 32 bytes of each of a group's rows, `stride` bytes apart at src: one weight vector at h, see join_codes. */
+/**
+ * Packs bit `bit` of 32 bytes of each of a group's rows, `stride` bytes apart at src, to one weight
+ * vector at h; see join_codes.
+ */
 @inline
 export function store_fifth_bits(h: usize, src: usize, stride: usize, bit: i32): void {
   const one = i8x16.splat(1);
@@ -33,7 +41,10 @@ export function store_fifth_bits(h: usize, src: usize, stride: usize, bit: i32):
   v128.store(h, weight_order(v128.load(h)));
 }
 
-/** Packs the 32 bits of each of 16 rows, `stride` bytes apart at src, bit k for weight k, and joins them with the nibbles behind h, see join_codes. */
+/**
+ * Packs 32 bits of each of 16 rows, `stride` bytes apart at src, where bit k belongs to weight k.
+ * Joins them with the nibbles that follow h; see join_codes.
+ */
 export function pack_fifth_bits(src: usize, stride: usize, h: usize): void {
   const selected = i64x2.splat(0x8040201008040201);
   const one = i8x16.splat(1);
@@ -48,8 +59,9 @@ export function pack_fifth_bits(src: usize, stride: usize, h: usize): void {
 }
 
 /**
- * A sub-block as it is packed, out of its fifth bits at h and the nibbles behind them: of fifth bits one weight vector for each group, bit t of a byte of quad t of
- * the first half, bit 4 + t of quad t of the second; nibbles as q4_0 has them.
+ * Converts a sub-block from fifth bits (at h) and nibbles (after them) to the packed form, in
+ * place. The fifth bits are one weight vector for each group: bit t of a byte belongs to quad t of
+ * the first half, bit 4 + t to quad t of the second. Nibbles lie as in q4_0.
  */
 export function join_codes(h: usize): void {
   for (const end = h + 64; h != end; h += 16) {
@@ -70,13 +82,13 @@ export function join_codes(h: usize): void {
   }
 }
 
-/** Codes of the first half's quad t, out of low nibbles of v and bits t of b. */
+/** Codes of the first half's quad t, from low nibbles of v and bits t of b. */
 @inline
 function code(v: v128, b: v128, t: i32): v128 {
   return v128.or(v128.and(v, held(15)), v128.and(i16x8.shl(i16x8.shr_u(b, t), 4), held(16)));
 }
 
-/** Those of the second half. */
+/** Codes of the second half's quad t. */
 @inline
 function second_code(v: v128, b: v128, t: i32): v128 {
   return code(i16x8.shr_u(v, 4), i16x8.shr_u(b, 4), t);

@@ -1,6 +1,7 @@
 /**
- * f32, f16 and bf16 weights packed: 16 rows side by side, k after k. Each k has one number of every row: 64 bytes of f32, 32 of f16 or bf16.
- * f16 stays f16 in memory and is converted when it is loaded; it must be finite (repack.ts counts what is not).
+ * Packed f32, f16 and bf16 weights: 16 rows side by side, k after k. Each k has one number of every
+ * row: 64 bytes of f32, 32 of f16 or bf16. f16 stays f16 in memory and is converted when loaded. It
+ * must be finite (repack.ts counts row blocks that are not).
  */
 import { f16x4_finite } from './group';
 
@@ -11,7 +12,7 @@ export class F32 {
     return 4;
   }
 
-  /** Group G's weights of the k at p, as f32. */
+  /** Group G's weights of one k, at p, as f32. */
   @inline
   load<G>(p: usize): v128 {
     return v128.load(p, offsetof<G>());
@@ -76,7 +77,7 @@ function pack_u16(src: usize, stride: usize, n: i32, w: usize): void {
   }
 }
 
-/** Stores four k of a group's rows, two in each vector. */
+/** Stores four k of a group's rows, two k in each vector. */
 @inline
 function pairs(q: usize, a: v128, b: v128): void {
   v128.store64_lane(q, a, 0);
@@ -87,7 +88,7 @@ function pairs(q: usize, a: v128, b: v128): void {
 
 @unmanaged
 export class F16 {
-  /** Numbers must be finite. */
+  /** Marker: numbers must be finite. */
   finite: bool;
 
   @inline

@@ -1,18 +1,26 @@
 /**
- * The words in which loops ask a packed format F, a class in format/<type>.ts, about its weights. What its codes are comes from the format's row in
- * src/type-traits.ts, as a base class (facts.ts); where they lie it states itself, as far as it differs from the defaults here. All of it is static and inlined.
- * (There is no base class with the defaults: AssemblyScript does not inline a method that some class overrides.)
+ * Questions that loops ask about a packed format F, a class in format/<type>.ts. The description of
+ * its codes comes from the format's row in src/type-traits.ts, as a base class (facts.ts). The
+ * format itself says where they lie, as far as that differs from the defaults here. All of it is
+ * static and inlined. (There is no base class with the defaults: AssemblyScript does not inline a
+ * method that some class overrides.)
  *
- *   weight = d * sc * (code - centre) + dmin * mn        sc and mn are integers, which only super-blocks have
+ *   weight = d * sc * (code - centre) + dmin * mn
  *
- * A sub-block is 32 consecutive weights of a row: a block has one, a super-block eight, and with few_bits as many as it states. Its halves are 16 weights
- * each, in four quads of 4: quad t of half h is k = 16h + 4t .. + 3. Codes come as weight vectors (dot.ts): one quad of a group's four rows.
+ *   sc and mn are integers, which only super-blocks have
  *
- * A format's own: codes_at(w, sub), the address of a sub-block's codes, and pack(src, stride, w), which packs a block of each of 16 plain rows. w: address of a
- * packed block, here and below; sub: 0..7. Facts that are fields (super_block, s16, has_min ...) say by being there that they hold; isDefined asks.
+ * A sub-block is 32 consecutive weights of a row. A block has one, a super-block eight; formats
+ * with few_bits say how many. Its halves are 16 weights each, in four quads of 4: quad t of half h
+ * is k = 16h + 4t .. + 3. Codes come as weight vectors (dot.ts): one quad of a group's four rows.
  *
- * A packed block begins with its f16: d of the 16 rows, and then dmin. How codes lie is stated in one of two ways: as vectors of a quad's codes of both
- * halves, nibbles as in q4_0 unless first and second say otherwise; or, where that is no layout for them, by half_codes alone.
+ * A format must have codes_at(w, sub), the address of a sub-block's codes, and pack(src, stride,
+ * w), which packs a block of each of 16 plain rows. w: address of a packed block, here and below;
+ * sub: 0..7. super_block, s16, has_min ... are markers: declaring the field is enough, and
+ * isDefined tests it.
+ *
+ * A packed block begins with its f16: d of the 16 rows, and then dmin. The layout of codes has two
+ * forms. Either vectors hold a quad's codes of both halves, nibbles as in q4_0 unless first and
+ * second differ; or half_codes alone reads them.
  */
 import { PAIR_SUMS, d_of_large, scales_i8, scales_i8_large, scales_u6 } from '../dot';
 import { bytes_0x1f, low_nibbles } from './constants';
@@ -20,21 +28,24 @@ import { load_scales } from './group';
 import { fourth_quad } from './s16';
 import { scales_s6 } from './six_bits';
 
-// ---- Facts ----
+// ---- Facts: stated by the format ----
 
-/** f32, f16 and bf16 (float.ts), about which nothing else that stands here is asked. */
+/** f32, f16 and bf16 (float.ts). No other question applies to them. */
 @inline
 export function is_float<F>(): bool {
   return isDefined(changetype<F>(0).number);
 }
 
-/** A block is 8 sub-blocks with integer scales (the K formats and iq4_xs): their integer products are one sum. */
+/**
+ * A block is 8 sub-blocks with integer scales (K formats, iq4_xs), whose integer products are one
+ * sum.
+ */
 @inline
 export function super_block<F>(): bool {
   return isDefined(changetype<F>(0).super_block) || of_grid<F>();
 }
 
-/** Codes are of 2 bits, without integer scales (few_bits.ts); subs() is stated. */
+/** Codes have 2 bits, without integer scales (few_bits.ts). The format has subs(). */
 @inline
 export function two_bits<F>(): bool {
   return isDefined(changetype<F>(0).two_bits);
@@ -46,74 +57,80 @@ export function trits<F>(): bool {
   return isDefined(changetype<F>(0).trits);
 }
 
-/** Either, or codes of one bit. */
+/** Codes of 2 bits, of base 3, or of one bit. */
 @inline
 export function few_bits<F>(): bool {
   return two_bits<F>() || trits<F>() || isDefined(changetype<F>(0).one_bit);
 }
 
-/** Codes are entries of a grid (grid.ts): super-blocks, about which nothing else that stands here is asked. */
+/** Codes are entries of a grid (grid.ts), in super-blocks. Only the questions about grids apply. */
 @inline
 export function grid<F>(): bool {
   return isDefined(changetype<F>(0).grid);
 }
 
-/** Codes are indices into levels (levels.ts): super-blocks, about which nothing else is asked, either. */
+/** Codes are indices into levels (levels.ts), in super-blocks. No other question applies. */
 @inline
 export function levels<F>(): bool {
   return isDefined(changetype<F>(0).levels);
 }
 
-/** Weights are values of a grid, in one of these ways. */
+/** Weights are values of a grid, in either form. */
 @inline
 export function of_grid<F>(): bool {
   return grid<F>() || levels<F>();
 }
 
-/** Entries of a grid are of four values, not eight. */
+/** An entry of the grid is four values, not eight. */
 @inline
 export function fours<F>(): bool {
   return isDefined(changetype<F>(0).fours);
 }
 
-/** Entries of a grid get signs. */
+/** Values of the grid get signs. */
 @inline
 export function has_signs<F>(): bool {
   return isDefined(changetype<F>(0).has_signs);
 }
 
-/** Entries of a grid have even values. */
+/** All values of the grid are even. */
 @inline
 export function even<F>(): bool {
   return isDefined(changetype<F>(0).even);
 }
 
-/** Sub-blocks of a block. */
+/** Number of sub-blocks in a block. */
 @inline
 export function subs<F>(): i32 {
   if (isDefined(changetype<F>(0).subs)) return changetype<F>(0).subs();
   return super_block<F>() ? 8 : 1;
 }
 
-/** Super-blocks: each half of a sub-block has a scale, and a minimum, of its own. */
+/** Super-blocks: each half of a sub-block has a scale of its own, and a minimum. */
 @inline
 export function s16<F>(): bool {
   return isDefined(changetype<F>(0).s16);
 }
 
-/** The same, with scales that are f32 (nvfp4): a block's sums are f32, too, and it has no d. */
+/** As s16, but scales are f32 (nvfp4): a block's sums are f32 too, and it has no d. */
 @inline
 export function f32_scales<F>(): bool {
   return isDefined(changetype<F>(0).f32_scales);
 }
 
-/** Bits of a code. With s16, codes of up to 4 bits share a byte with their counterparts of the other half (s16.ts). */
+/**
+ * Bits of a code. With s16, codes of up to 4 bits share a byte with codes of the other half
+ * (s16.ts).
+ */
 @inline
 export function width<F>(): i32 {
   return changetype<F>(0).width();
 }
 
-/** Codes are signed and have 8 bits: too wide for the operand of the relaxed dot that other codes are (dot_signed.ts). */
+/**
+ * Codes are signed and have 8 bits: too wide for the 7-bit operand of the relaxed dot
+ * (dot_signed.ts).
+ */
 @inline
 export function eight_bits<F>(): bool {
   return width<F>() == 8;
@@ -126,7 +143,7 @@ export function largest<F>(): i32 {
   return (1 << width<F>()) - 1;
 }
 
-/** What is taken off every code. */
+/** Centre, subtracted from every code. */
 @inline
 export function centre<F>(): i32 {
   if (isDefined(changetype<F>(0).centre)) return changetype<F>(0).centre();
@@ -146,38 +163,43 @@ export function d<F, G>(w: usize): v128 {
   return load_scales<G>(w);
 }
 
-/** f32 that mn is multiplied by, sign included; without super-blocks, what is added to every weight. */
+/**
+ * f32 factor of mn, sign included. In blocks of 32, which have no mn, it is added to every weight.
+ */
 @inline
 export function dmin<F, G>(w: usize): v128 {
   if (!has_min<F>()) return f32x4.splat(0);
   return super_block<F>() ? f32x4.neg(load_scales<G>(w + 32)) : load_scales<G>(w + 32);
 }
 
-/** Vectors of 16 f16 (d, dmin) at the start of a packed block, all of which must be finite. */
+/** Vectors of 16 f16 (d, dmin) at the start of a packed block. All of them must be finite. */
 @inline
 export function f16_vectors<F>(): i32 {
   if (isDefined(changetype<F>(0).f16_vectors)) return changetype<F>(0).f16_vectors();
   return has_min<F>() ? 2 : 1;
 }
 
-// ---- What follows from them ----
+// ---- Derived facts ----
 
 /**
- * What is taken off every code while products are summed: the centre, or so that i16 sums have room (dot.ts) half of what the codes reach, where they need it
- * and have no centre.
+ * Number subtracted from every code while products are summed. It is the centre, except for formats
+ * without one whose i16 sums need room (dot.ts): there it is half of the codes' range.
  */
 @inline
 export function taken_off<F>(): i32 {
   return !PAIR_SUMS || centre<F>() != 0 || s16<F>() || eight_bits<F>() || width<F>() <= 4 ? centre<F>() : (1 << width<F>()) >> 1;
 }
 
-/** More than the centre is taken off: what is too much is added to the i32 sums again. */
+/** taken_off exceeds the centre, so the excess is added back in i32. */
 @inline
 export function biased<F>(): bool {
   return taken_off<F>() != centre<F>();
 }
 
-/** Whether i16, where sums are that, has room for the products of a lane: 16 of a sub-block, or with s16 the 8 of a half. (8-bit codes have i32 sums.) */
+/**
+ * True if i16 sums, in builds that have them, have room for the products of a lane: 16 of a
+ * sub-block, or with s16 the 8 of a half. (8-bit codes have i32 sums.)
+ */
 @inline
 export function fits_i16<F>(): bool {
   const below = taken_off<F>();
@@ -195,13 +217,19 @@ export function offset<F>(lane_sums: v128): v128 {
   return i16x8.add(i16x8.shl(lane_sums, 3), i16x8.shl(lane_sums, 2));
 }
 
-/** With s16: codes of the second half, which lie above those of the first, are multiplied where they are: how many bits too far left that is. */
+/**
+ * With s16: codes of the second half lie above those of the first and are multiplied without a
+ * shift. Returns how many bits too large they are.
+ */
 @inline
 export function second_shift<F>(): i32 {
   return width<F>() <= 4 ? width<F>() : 0;
 }
 
-/** With s16: a super-block's integer sum has room for scales of scales_i8_large: 256 weights x code x 127 x scale x 256 < 2^31. */
+/**
+ * With s16: a super-block's integer sum has room for scales of scales_i8_large, since 256 weights *
+ * code * 127 * scale * 256 < 2^31.
+ */
 @inline
 function has_room<F>(): bool {
   const code_bits = centre<F>() != 0 ? width<F>() - 1 : width<F>();
@@ -210,7 +238,10 @@ function has_room<F>(): bool {
 
 // ---- Codes ----
 
-/** Two vectors that stay in registers, for first and second (with s16: masks of the codes of the first and the second half). */
+/**
+ * Two vectors for first and second, to be kept in registers. With s16: masks of the codes of the
+ * first and of the second half.
+ */
 @inline
 export function mask<F>(): v128 {
   if (isDefined(changetype<F>(0).mask)) return changetype<F>(0).mask();
@@ -223,7 +254,7 @@ export function mask2<F>(): v128 {
   return i32x4.splat(0);
 }
 
-/** Bytes from one quad of both halves to the next. */
+/** Bytes from one quad (of both halves) to the next. */
 @inline
 export function quad_bytes<F>(): usize {
   if (by_halves<F>()) return 0;
@@ -231,13 +262,16 @@ export function quad_bytes<F>(): usize {
   return 64;
 }
 
-/** What holds group G's codes of the first half in quad t at q, which is codes_at and t times quad_bytes. */
+/** Vector with group G's codes of the first half's quad t. q: codes_at + t * quad_bytes. */
 @inline
 export function load_first<F, G>(q: usize, t: i32): v128 {
   return by_halves<F>() ? half_codes<F, G>(q, 0, t) : v128.load(q, offsetof<G>());
 }
 
-/** What holds those of the second half: v, which is load_first, unless they are apart. */
+/**
+ * Vector with group G's codes of the second half's quad t: v, the result of load_first, unless they
+ * are stored apart.
+ */
 @inline
 export function load_second<F, G>(q: usize, t: i32, v: v128): v128 {
   if (by_halves<F>()) return half_codes<F, G>(q, 1, t);
@@ -245,32 +279,35 @@ export function load_second<F, G>(q: usize, t: i32, v: v128): v128 {
   return v;
 }
 
-/** Codes of 5 bits, of which a part lies apart (five_bits.ts): rests_at is defined. */
+/** Two bits of each code of the second half lie apart (five_bits.ts): the format has rests_at. */
 @inline
 function has_rests<F>(): bool {
   return isDefined(changetype<F>(0).rests_at);
 }
 
-/** Address of what a sub-block has apart. */
+/** Address of a sub-block's rests (five_bits.ts), or 0. */
 @inline
 export function rests_at<F>(w: usize, sub: i32): usize {
   if (isDefined(changetype<F>(0).rests_at)) return changetype<F>(0).rests_at(w, sub);
   return 0;
 }
 
-/** That of quad t and those behind it, as second takes it; h: rests_at. */
+/**
+ * Rests of quad t, in their low bits, as `second` takes them; later quads follow in higher bits. h:
+ * rests_at.
+ */
 @inline
 export function rests<F, G>(h: usize, t: i32): v128 {
   return has_rests<F>() ? i16x8.shr_u(v128.load(h, offsetof<G>()), t << 1) : i32x4.splat(0);
 }
 
-/** The same from the next quad on. */
+/** The same vector for the next quad. */
 @inline
 export function next_rests<F>(b: v128): v128 {
   return has_rests<F>() ? i16x8.shr_u(b, 2) : b;
 }
 
-/** Codes of the first half's quad, out of v (load_first); m, m2: mask and mask2. */
+/** Codes of the first half's quad, from v (load_first). m, m2: mask and mask2. */
 @inline
 export function first<F>(v: v128, m: v128, m2: v128): v128 {
   if (by_halves<F>()) return v;
@@ -278,7 +315,7 @@ export function first<F>(v: v128, m: v128, m2: v128): v128 {
   return v128.and(v, m);
 }
 
-/** Codes of the second half's quad, out of v (load_second) and b (rests). */
+/** Codes of the second half's quad, from v (load_second) and b (rests). */
 @inline
 export function second<F>(v: v128, b: v128, m: v128, m2: v128): v128 {
   if (by_halves<F>()) return v;
@@ -287,13 +324,13 @@ export function second<F>(v: v128, b: v128, m: v128, m2: v128): v128 {
   return v128.and(i16x8.shr_u(v, 4), m);
 }
 
-/** The codes lie in a way of the format's own: half_codes is defined. */
+/** The layout of codes is the format's own: it has half_codes. */
 @inline
 function by_halves<F>(): bool {
   return isDefined(changetype<F>(0).half_codes);
 }
 
-/** Codes of quad t of a half (0 or 1), stated by the format; with s16 there is a default, too. q: codes_at. */
+/** Codes of quad t of a half (0 or 1). Formats with s16 may rely on the default. q: codes_at. */
 @inline
 export function half_codes<F, G>(q: usize, half: i32, t: i32): v128 {
   const f = changetype<F>(0);
@@ -306,14 +343,17 @@ export function half_codes<F, G>(q: usize, half: i32, t: i32): v128 {
 
 // ---- Super-blocks: their integer scales and minima ----
 
-/** Scales of sub-block i as `scale` takes them; with s16 those of half i (0..15), one signed byte a row. */
+/**
+ * Scales of sub-block i, in the form that `scale` takes; with s16 those of half i (0..15), one
+ * signed byte a row.
+ */
 @inline
 export function sc<F>(w: usize, i: i32): v128 {
   if (isDefined(changetype<F>(0).sc)) return changetype<F>(0).sc(w, i);
   return i32x4.splat(0);
 }
 
-/** Those of group G as `scaled` (dot.ts) takes them; of 8-bit codes as i32. */
+/** Scales of group G in the form that `scaled` (dot.ts) takes; for 8-bit codes as i32. */
 @inline
 export function scale<F, G>(v: v128): v128 {
   if (f32_scales<F>()) return changetype<F>(0).scale<G>(v);
@@ -321,20 +361,23 @@ export function scale<F, G>(v: v128): v128 {
   return eight_bits<F>() ? scales_s6<G>(v) : scales_u6<G>(v);
 }
 
-/** Minima: with s16 of half i, one byte a row; else vector i of k_scales.ts. */
+/** Minima: with s16 those of half i, one byte a row; else vector i of k_scales.ts. */
 @inline
 export function mn<F>(w: usize, i: i32): v128 {
   if (isDefined(changetype<F>(0).mn)) return changetype<F>(0).mn(w, i);
   return i32x4.splat(0);
 }
 
-/** d of group G for integer sums with scales as `scale` makes them. */
+/** d of group G, for integer sums with the scales of `scale`. */
 @inline
 export function block_d<F, G>(w: usize): v128 {
   return s16<F>() && has_room<F>() ? d_of_large(d<F, G>(w)) : d<F, G>(w);
 }
 
-/** dmin of group G for integer sums of minima as minima_of_group (k_scales.ts) or, with s16, minima_of_halves makes them. */
+/**
+ * dmin of group G, for integer sums with the minima of minima_of_group (k_scales.ts) or, with s16,
+ * of minima_of_halves.
+ */
 @inline
 export function block_dmin<F, G>(w: usize): v128 {
   const m = dmin<F, G>(w);

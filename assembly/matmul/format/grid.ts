@@ -1,36 +1,44 @@
 /**
- * What formats share whose codes are entries of a grid (iq2_*, iq3_*, iq1_*): an index stands for eight weights, or in iq3_* for four.
+ * Code shared by formats whose codes are entries of a grid (iq2_*, iq3_*, iq1_*). An index stands
+ * for eight weights, in iq3_* for four.
  *
- *   weight = d * factor * (2 * scale + 1) * code       code: an entry's value with a sign; in iq1_*, an entry's value - 9 or - 7
+ *   weight = d * factor * (2 * scale + 1) * code
  *
- * A loop takes two rows at a time (a pair): eight codes of each are a vector, one load of 8 bytes for each row (two of 4 in iq3_*). So a packed block is
+ *   code: a value of the entry with a sign; in iq1_*, a value of the entry - 9 or - 7 (the delta)
+ *
+ * A loop takes two rows at a time (a pair): a vector holds eight codes of each, which are one load
+ * of 8 bytes for each row (two of 4 in iq3_*). So a packed block is
  *
  *   | d of rows 0..15, f16 (32) | 8 pairs: rows 0 and 1, 2 and 3 ... |
  *
- * and a pair lies as is best for making addresses, signs and scales out of it, for 16 or more weights an operation: F.open writes those of a super-block
- * to scratch, where loops read them (gemv_16x1_grid.ts, panel_grid.ts). A step is eight consecutive k of both rows, a sub-block has four.
+ * F.open computes addresses, signs and scales of a super-block, 16 or more weights in one
+ * operation, and writes them to scratch, where loops read them (gemv_16x1_grid.ts, panel_grid.ts).
+ * The layout of a pair serves that. A step is eight consecutive k of both rows; a sub-block has
+ * four.
  *
- *   pair:  | low 8 bits of indices (64, iq3_*: 128) | their other bits, signs, scales: as the format says |
- *   index: of step t 2t for the first row, 2t + 1 for the second; in iq3_* two for each
+ *   pair:  | low 8 bits of indices (64, iq3_*: 128) | their other bits, signs, scales: see the format |
+ *   index: 2t for the first row of step t, 2t + 1 for the second; in iq3_* two for each row
  *
- * An opened pair (OPENED bytes; sub-blocks in their order):
+ * An opened pair has OPENED bytes, its sub-blocks in order:
  *
- *   | 8 x 16: sign bits, or deltas | 8 x 2 halves x 2 rows: scales, u8 | 8 x 4 steps: addresses of entries, u16 |
+ *   | 8 x 16: sign bits, or deltas | 8 x 2 halves x 2 rows: scales, u8 |
+ *   | 8 x 4 steps: addresses of entries, u16 |
  *
- * Sign bits of a step are the top bits of 16 bytes, eight k of both rows; those of the next step one bit lower. Deltas are a byte for each row and step.
+ * Sign bits of a step are the top bits of 16 bytes, eight k of both rows. The next step's are one
+ * bit lower. Deltas are a byte for each row and step.
  */
 import { HAS_RELAXED_DOT, held, lookup16 } from '../../simd';
 
-/** Rows of a block's pairs begin behind its d. */
+/** Offset of the pairs in a packed block, which begins with d. */
 export const PAIRS: usize = 32;
-/** Where an opened pair has its scales and addresses, and its size. */
+/** Offsets of the scales and addresses in an opened pair, and its size. */
 export const OPENED_SCALES: usize = 128;
 export const OPENED_ENTRIES: usize = 160;
 export const OPENED: usize = OPENED_ENTRIES + 256;
 
-// ---- Opening ----
+// ---- Opening: conversion of packed pairs to opened pairs ----
 
-/** Low and high bytes of lanes 0..7 of two vectors side by side, and of lanes 8..15. */
+/** Interleaves lanes 0..7 of a with those of b; zip_high interleaves lanes 8..15. */
 @inline
 function zip_low(a: v128, b: v128): v128 {
   return i8x16.shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -41,16 +49,23 @@ function zip_high(a: v128, b: v128): v128 {
   return i8x16.shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
-/** Addresses of entries 16v .. 16v + 15 of a pair: low and high bytes of their indices; size: log2 of an entry's bytes. (Grids end below 64 KiB.) */
+/**
+ * Stores the addresses of entries 16v .. 16v + 15 of a pair. low, high: bytes of their indices;
+ * size: log2 of an entry's bytes. (Grids end below 64 KiB.)
+ */
 @inline
 function store_addresses(o: usize, v: usize, low: v128, high: v128, grid: v128, size: i32): void {
   v128.store(o + (v << 5), i16x8.add(grid, i16x8.shl(zip_low(low, high), size)), OPENED_ENTRIES);
   v128.store(o + (v << 5), i16x8.add(grid, i16x8.shl(zip_high(low, high), size)), OPENED_ENTRIES + 16);
 }
 
-// What follows is for the 8 pairs of a block: what is at p in the first one, `pair` bytes apart, to the opened pairs at o.
+// The functions below convert the 8 pairs of a block: p points into the first one, pairs are `pair`
+// bytes apart, and the opened pairs lie at o.
 
-/** Addresses in a grid of eights whose indices have bits in `planes` planes at `high`. */
+/**
+ * Opens addresses in a grid of eights. Bits 8 and up of the indices lie in `planes` planes at
+ * `high`.
+ */
 export function open_eights(p: usize, o: usize, pair: usize, grid: usize, planes: i32, high: usize): void {
   const base = i16x8.splat(<i16>grid);
   const one = held(1);
@@ -68,7 +83,10 @@ export function open_eights(p: usize, o: usize, pair: usize, grid: usize, planes
   }
 }
 
-/** Addresses in a grid of fours whose indices have a ninth bit in a plane at `high`, or where that is 0 none. */
+/**
+ * Opens addresses in a grid of fours. The ninth bits of the indices lie in a plane at `high`; 0:
+ * there are none.
+ */
 export function open_fours(p: usize, o: usize, pair: usize, grid: usize, high: usize): void {
   const base = i16x8.splat(<i16>grid);
   const mask = high != 0 ? held(1) : i32x4.splat(0);
@@ -81,24 +99,27 @@ export function open_fours(p: usize, o: usize, pair: usize, grid: usize, high: u
   }
 }
 
-/** Sign bits of 8 steps, the v-th of four. */
+/** Stores the sign bits of 8 steps; v: which of the four runs of 8 steps. */
 @inline
 function store_signs(o: usize, v: usize, signs: v128): void {
   v128.store(o + (v << 5), signs);
   v128.store(o + (v << 5), i16x8.shl(signs, 4), 16);
 }
 
-/** Sign bits, 16 bytes for 8 steps. */
+/** Opens sign bits, 16 bytes for 8 steps. */
 export function open_signs(p: usize, o: usize, pair: usize): void {
   for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
     for (let v: usize = 0; v < 4; v++) store_signs(o, v, v128.load(p + (v << 4)));
   }
 }
 
-/** Bytes 0..6 to where they are, 7..13 one further. */
+/** Shuffle that leaves bytes 0..6 in place and moves bytes 7..13 up by one. */
 const SEVEN = memory.data<u8>([0, 1, 2, 3, 4, 5, 6, 128, 7, 8, 9, 10, 11, 12, 13, 128], 16);
 
-/** Sign bits of which seven bytes for each row are there: the eighth makes the number of minus signs even. (Reads two bytes more.) */
+/**
+ * Opens sign bits stored as seven bytes for each row. The eighth bit makes the number of minus
+ * signs even. (Reads two bytes past the end.)
+ */
 export function open_seven_signs(p: usize, o: usize, pair: usize): void {
   const seven = v128.load(SEVEN);
   for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
@@ -111,7 +132,7 @@ export function open_seven_signs(p: usize, o: usize, pair: usize): void {
   }
 }
 
-/** Scales of 16 halves of both rows, without doubling and one. */
+/** Stores the scales of 16 halves of both rows, as 2 * scale + 1. */
 @inline
 export function store_half_scales(o: usize, a: v128, b: v128): void {
   const one = held(1);
@@ -121,7 +142,10 @@ export function store_half_scales(o: usize, a: v128, b: v128): void {
   v128.store(o, zip_high(a, b), OPENED_SCALES + 16);
 }
 
-/** The same of the nibbles of 16 bytes: low ones of the first row, high ones of the second. */
+/**
+ * Opens scales of halves stored as nibbles of 16 bytes: low ones of the first row, high ones of the
+ * second.
+ */
 export function open_half_scales(p: usize, o: usize, pair: usize): void {
   const m = held(15);
   for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
@@ -131,44 +155,50 @@ export function open_half_scales(p: usize, o: usize, pair: usize): void {
 }
 
 /**
- * Scales of sub-blocks, nibbles of 8 bytes: the low one of the first row, the high one of the second. With deltas, the fourth bit of a nibble is that of the
- * sub-block's steps.
+ * Opens scales of sub-blocks stored as nibbles of 8 bytes: the low one of the first row, the high
+ * one of the second. With deltas, the top bit of a nibble gives the delta of the sub-block's steps.
  */
 export function open_sub_scales(p: usize, o: usize, pair: usize, deltas: bool): void {
   const m = deltas ? held(7) : held(15);
   const one = held(1);
   for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
     const v = v128.load64_zero(p);
-    // Byte 2s + r is of sub-block s and row r.
+    // Byte 2s + r belongs to sub-block s and row r.
     const z = zip_low(v, i16x8.shr_u(v, 4));
     const sc = v128.and(z, m);
     const d = v128.or(i8x16.add(sc, sc), one);
     v128.store(o, i16x8.shuffle(d, d, 0, 0, 1, 1, 2, 2, 3, 3), OPENED_SCALES);
     v128.store(o, i16x8.shuffle(d, d, 4, 4, 5, 5, 6, 6, 7, 7), OPENED_SCALES + 16);
     if (!deltas) continue;
-    // Their bytes lie where no sub-block's deltas are: of 16 bytes these take 8.
+    // The bits are parked in the upper 8 of 16 bytes, since a sub-block's deltas only use the lower
+    // 8.
     v128.store64_lane(o + 8, v128.and(i16x8.shr_u(z, 3), one), 0);
     v128.store64_lane(o + 24, v128.and(i16x8.shr_u(z, 3), one), 1);
     for (let sub: usize = 0; sub < 8; sub++) store_deltas(o, sub, v128.load16_splat(o + ((sub & 3) << 1) + ((sub & 4) << 2), 8));
   }
 }
 
-/** Four steps' deltas of both rows, out of bytes of 0 (9) or 1 (7). */
+/** Stores the deltas of four steps of both rows, from bytes of 0 (delta 9) or 1 (delta 7). */
 @inline
 export function store_deltas(o: usize, sub: usize, v: v128): void {
   v128.store64_lane(o + (sub << 4), i8x16.sub(i8x16.splat(9), i8x16.add(v, v)), 0);
 }
 
-/** A plane: one bit for each of 64 indices, bit b of byte i that of index 8b + i. As a vector whose bits 2v are of indices 16v ... */
+/**
+ * Loads a plane: one bit for each of 64 indices, bit b of byte i for index 8b + i. In the result,
+ * bit 2v of byte i is for index 16v + i.
+ */
 @inline
 function plane(p: usize): v128 {
   const v = v128.load64_splat(p);
   return i64x2.shuffle(v, i16x8.shr_u(v, 1), 0, 3);
 }
 
-// ---- What loops read ----
+// ---- Functions of the loops, on opened pairs ----
 
-/** For lookup16: byte 0 to the eight of the first row, byte 1 to those of the second. */
+/**
+ * Shuffle for lookup16: byte 0 to the eight bytes of the first row, byte 1 to those of the second.
+ */
 const ROWS = memory.data<u8>([0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1], 16);
 
 @inline
@@ -176,26 +206,29 @@ export function both_rows(): v128 {
   return v128.load(ROWS);
 }
 
-/** Sign bits or deltas of an opened sub-block, the first step's first. */
+/** Sign bits or deltas of an opened sub-block, positioned at its first step. */
 @inline
 export function steps(has_signs: bool, o: usize): v128 {
   return has_signs ? v128.load(o) : v128.load64_splat(o);
 }
 
-/** Those of the next step first. */
+/** Sign bits or deltas positioned at the next step. */
 @inline
 export function next_step(has_signs: bool, s: v128): v128 {
   return has_signs ? i8x16.add(s, s) : i64x2.shr_u(s, 16);
 }
 
-/** x with the sign changed where sign bits are set. */
+/** x, negated where sign bits are set. */
 @inline
 export function negated(x: v128, s: v128): v128 {
   const m = i8x16.lt_s(s, i32x4.splat(0));
   return i8x16.sub(v128.xor(x, m), m);
 }
 
-/** Unsigned codes of step t (0..3) of the sub-block whose addresses are at e: without signs and deltas. */
+/**
+ * Unsigned codes of step t (0..3) of the sub-block whose addresses are at e, before signs and
+ * deltas.
+ */
 @inline
 export function codes(fours: bool, e: usize, t: usize): v128 {
   if (fours) {
@@ -213,7 +246,10 @@ export function signed_codes(fours: bool, has_signs: bool, e: usize, t: usize, s
   return signed(has_signs, codes(fours, e, t), s, rows);
 }
 
-/** Unsigned codes v with their signs or deltas. s: what the step's are in, as next_step has them; rows: both_rows(). */
+/**
+ * Unsigned codes v with their signs or deltas applied. s: `steps`, positioned at the step; rows:
+ * both_rows().
+ */
 @inline
 export function signed(has_signs: bool, v: v128, s: v128, rows: v128): v128 {
   return has_signs ? negated(v, s) : i8x16.sub(v, lookup16(s, rows));
@@ -222,10 +258,15 @@ export function signed(has_signs: bool, v: v128, s: v128, rows: v128): v128 {
 // ---- Packing ----
 
 /**
- * Packs 16 rows of blocks. entry_at(row, t): the place in the function table of what gives step t of a plain row: bits 0..11 its index, 12..23 in iq3_* the
- * second one, 24..31 the signs. planes: bits of indices beyond 8, each a plane at `high` in the pair (of 128 indices 16 bytes, bit b of byte i that of index
- * 16b + i). signs: where they are, `lanes` bytes for each row and 8 steps, 0 without. scale_at(row, i): one of `scales` nibbles, which are the pair's last
- * bytes.
+ * Packs 16 rows of blocks.
+ *
+ * entry_at(row, t), in the function table, describes step t of a plain row: bits 0..11 are its
+ * index, 12..23 the second index (iq3_*), 24..31 the signs. scale_at(row, i) is one of `scales`
+ * nibbles, which are the last bytes of a pair.
+ *
+ * planes: number of index bits beyond 8. Each is a plane at `high` in the pair (for 128 indices 16
+ * bytes, bit b of byte i for index 16b + i). signs: offset of the signs, `lanes` bytes for each row
+ * and 8 steps; 0 if there are none.
  */
 export function pack_grid(
   src: usize,
@@ -265,7 +306,7 @@ export function pack_grid(
   }
 }
 
-/** Index `at` of a pair; size: log2 of a plane's bytes. */
+/** Stores index `at` of a pair. size: log2 of a plane's bytes. */
 @inline
 function put_index(w: usize, at: usize, index: u32, high: usize, planes: usize, size: usize): void {
   store<u8>(w + at, index);
@@ -275,16 +316,19 @@ function put_index(w: usize, at: usize, index: u32, high: usize, planes: usize, 
   }
 }
 
-/** Eight steps' sign bits of a row, the first step's in the top byte: byte k gets those of k, the first step's as its top bit. */
+/**
+ * Stores eight steps' sign bits of a row, given with the first step's in the top byte. Byte k gets
+ * the bits of k, the first step's as its top bit.
+ */
 @inline
 function put_signs(p: usize, bits: u64, lanes: usize): void {
   const v = i64x2.splat(<i64>bits);
   for (let k: usize = 0; k < lanes; k++) store<u8>(p + k, i8x16.bitmask(i16x8.shl(v, 7 - <i32>k)));
 }
 
-// ---- What codes are in the GEMM's panel: formats of which no weights are packed ----
+// ---- Formats of codes in the GEMM's panel; no weights are packed in them ----
 
-/** Whether the panel of codes of grids and levels has Codes8; else Codes7. Static. */
+/** True if panels of grids and levels hold Codes8; else they hold Codes7. Static. */
 export const GRID_I16: bool = !HAS_RELAXED_DOT;
 
 /** Signed codes of 8 bits, as i16 times their scales (gemm_8x4_i16.ts). */
@@ -297,7 +341,10 @@ export class Codes8 {
   }
 }
 
-/** Codes + 64 with a scale for every 16: where sums are i32 for gemm_8x4.ts, where they are i16 for gemm_8x4_grid.ts. */
+/**
+ * Codes + 64 with a scale for every 16. gemm_8x4.ts takes them with i32 sums, gemm_8x4_grid.ts with
+ * i16 sums.
+ */
 @unmanaged
 export class Codes7 {
   super_block: bool;

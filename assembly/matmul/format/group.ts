@@ -1,9 +1,10 @@
 /**
- * How packed weights lie: 16 rows side by side (a row block: four groups of 4 rows), quantisation block after quantisation block along k, so that
- * a GEMV reads one sequential stream.
+ * Layout of packed weights: 16 rows side by side (a row block: four groups of 4 rows), quantisation
+ * block after quantisation block along k, so that a GEMV reads one sequential stream.
  *
- * 16 rows, because from memory four groups stream 2 to 3 GMAC/s faster than one (24-25 against 22, measured on Zen 3), because the scales of 16 rows
- * fill one vector of bytes, and because two pairs of neighbouring groups are what V8's revectoriser joins into 256-bit code.
+ * The number is 16, because four groups stream faster from memory than one, because the scales of
+ * 16 rows fill one vector of bytes, and because V8's revectoriser joins two pairs of neighbouring
+ * groups into 256-bit code.
  */
 import { weight_order } from '../dot';
 import { f16_bits, f16_factor } from './constants';
@@ -11,14 +12,15 @@ import { f16_bits, f16_factor } from './constants';
 /** Rows of a row block. */
 export const ROWS: i32 = 16;
 /**
- * Rows that a thread takes at a time: a product with one column, 1024 wide, takes a microsecond for them, the longest that one thread waits for another at
- * the end. Prompts gained nothing from 64 or 128 (0.99 to 1.01 of 32's speed, Node 24): activations are laid out before the product.
+ * Rows that a thread takes at a time. They take about a microsecond in a product with one column,
+ * 1024 wide: the longest time that one thread waits for another at the end. Larger chunks gained
+ * nothing for prompts.
  */
 export const CHUNK_ROWS: i32 = 32;
 /** Bytes of one column's f32 sums of a row block. */
 export const ACC: usize = 64;
 
-/** Stores four groups' f32 (or i32) sums of one column. */
+/** Stores four groups' f32 or i32 sums of one column. */
 @inline
 export function store_sums(y: usize, y0: v128, y1: v128, y2: v128, y3: v128): void {
   v128.store(y, y0);
@@ -27,7 +29,9 @@ export function store_sums(y: usize, y0: v128, y1: v128, y2: v128, y3: v128): vo
   v128.store(y, y3, 48);
 }
 
-/** The four groups as types: offsetof<G>() is 16 * g, a constant that can stand in the immediate offset of a load. */
+/**
+ * The four groups as types: offsetof<G>() is 16 * g, a constant for the immediate offset of a load.
+ */
 @unmanaged
 export class G0 {}
 
@@ -55,26 +59,29 @@ export class G3 {
   f: u64;
 }
 
-/** Four sign-extended f16 as f32x4, in three operations. For finite values: Inf and NaN come out as large numbers (repack.ts counts them). */
+/**
+ * Converts four sign-extended finite f16 to f32x4, in three operations. Inf and NaN would become
+ * large numbers (repack.ts counts blocks that have them).
+ */
 @inline
 export function f16x4_finite(h: v128): v128 {
   return f32x4.mul(v128.and(i32x4.shl(h, 13), f16_bits()), f16_factor());
 }
 
-/** The scales of group G's rows as f32, out of sixteen f16 at p. */
+/** Scales of group G's rows as f32, from sixteen f16 at p. */
 @inline
 export function load_scales<G>(p: usize): v128 {
   return f16x4_finite(v128.load16x4_s(p, offsetof<G>() >> 1));
 }
 
-/** Those of group G's rows as i32, out of sixteen unsigned bytes. */
+/** Bytes of group G's rows as i32, from sixteen unsigned bytes. */
 @inline
 export function group_u8<G>(v: v128): v128 {
   const rows = offsetof<G>() >= 32 ? i16x8.extend_high_i8x16_u(v) : i16x8.extend_low_i8x16_u(v);
   return (offsetof<G>() & 16) != 0 ? i32x4.extend_high_i16x8_u(rows) : i32x4.extend_low_i16x8_u(rows);
 }
 
-// ---- Packing: sixteen plain rows are `stride` bytes apart at `src` ----
+// ---- Packing: sixteen plain rows, `stride` bytes apart at `src` ----
 
 /** Stores 16 bytes of each row of a group as four weight vectors: word t of all four rows at q + t * step. */
 @inline
@@ -89,7 +96,10 @@ export function store_quads(q: usize, r0: v128, r1: v128, r2: v128, r3: v128, st
   v128.store(q + step * 3, weight_order(i64x2.shuffle(c, d, 1, 3)));
 }
 
-/** The same of 16 bytes of four bits each: words 0 and 1 share a weight vector, low and high nibbles, and so do 2 and 3, at q + 64. */
+/**
+ * Stores 16 four-bit numbers of each row of a group as nibbles: words 0 and 1 share a weight vector
+ * (low and high nibbles) at q, words 2 and 3 the one at q + 64.
+ */
 @inline
 export function store_quads_as_nibbles(q: usize, r0: v128, r1: v128, r2: v128, r3: v128): void {
   const a = i32x4.shuffle(r0, r1, 0, 4, 1, 5);
@@ -100,7 +110,10 @@ export function store_quads_as_nibbles(q: usize, r0: v128, r1: v128, r2: v128, r
   v128.store(q, weight_order(v128.or(i64x2.shuffle(c, d, 0, 2), i16x8.shl(i64x2.shuffle(c, d, 1, 3), 4))), 64);
 }
 
-/** Packs the codes of a super-block: what F.row_codes(row, sub) gives of four rows, as F.store_codes lays them out for a group. */
+/**
+ * Packs the codes of a super-block. F.row_codes(row, sub) reads those of a row, and F.store_codes
+ * stores those of a group's four rows.
+ */
 export function pack_codes<F>(src: usize, stride: usize, w: usize): void {
   const f = changetype<F>(0);
   for (let sub = 0; sub < 8; sub++) {
@@ -114,7 +127,7 @@ export function pack_codes<F>(src: usize, stride: usize, w: usize): void {
   }
 }
 
-/** Packs one f16 of each row: sixteen f16 at w. */
+/** Packs one f16 of each row, as sixteen f16 at w. */
 export function pack_f16(src: usize, stride: usize, w: usize): void {
   for (let r: usize = 0; r < 16; r++) store<u16>(w + (r << 1), load<u16>(src + r * stride));
 }
@@ -126,7 +139,10 @@ export function pack_bytes(src: usize, stride: usize, n: usize, w: usize): void 
   }
 }
 
-/** Packs 16 bytes of nibbles of each row, k = i in the low nibble of byte i and k = 16 + i in the high one, to the quads at q. */
+/**
+ * Packs 16 bytes of nibbles of each row to the quads at q. Byte i has k = i in its low nibble and k
+ * = 16 + i in its high one.
+ */
 export function pack_nibbles(src: usize, stride: usize, q: usize): void {
   for (let g: usize = 0; g < 4; g++) {
     store_quads(q + (g << 4), v128.load(src), v128.load(src + stride), v128.load(src + stride * 2), v128.load(src + stride * 3), 64);

@@ -1,10 +1,12 @@
 /**
  * iq1_mx16: 16 rows of iq1_m side by side, 896 bytes for 16 x 256 weights (grid.ts).
  *
- *   pair: | indices (64) | four planes: bits 8, 9 and 10 of indices, plus an eighth (32) | scales of halves: low bits (8) and top ones (4) |
+ *   pair: | indices (64) | four planes: bits 8, 9 and 10 of indices, delta bits (32) |
+ *         | scales of halves: low two bits (8), top bits (4) |
  *
- * Byte i of the low bits has two of halves i and 8 + i of the first row, then of the second; bit b of byte j of the top ones is of half 4 * (b % 4) + j
- * of row b / 4.
+ * Byte i of the low bits holds halves i and 8 + i of the first row, then of the second. Bit b of
+ * byte j of the top bits belongs to half 4 * (b % 4) + j of row b / 4. A delta bit is 1 for plus an
+ * eighth.
  */
 import { held } from '../../simd';
 import { iq1s_grid } from '../../type/block/iq_grids';
@@ -12,11 +14,14 @@ import { IQ1_M_Facts } from './facts';
 import { OPENED, PAIRS, open_eights, pack_grid, store_deltas, store_half_scales } from './grid';
 import { pack_levels } from './levels';
 
-/** Bytes of a block of one row: 32 indices, 32 nibbles of indices and eighth, four u16 of four scales of 3 bits and of a nibble of d. */
+/**
+ * Bytes of a block of one row: 32 indices, 32 nibbles (index bits and delta bit), four u16 (four
+ * scales of 3 bits, a nibble of d).
+ */
 const BYTES: usize = 56;
 const PAIR: usize = 2 * (BYTES - 2);
 
-/** Bits 0, 1, 2 and 3 in four bytes each. */
+/** Bits 0, 1, 2 and 3, four bytes each. */
 const TOP = memory.data<u32>([0x01010101, 0x02020202, 0x04040404, 0x08080808], 16);
 
 @unmanaged
@@ -60,7 +65,7 @@ export class IQ1_M extends IQ1_M_Facts {
     }
   }
 
-  /** The same as levels (levels.ts). */
+  /** Packs the same weights as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_d(src, stride, w);
     // prettier-ignore
@@ -68,7 +73,10 @@ export class IQ1_M extends IQ1_M_Facts {
   }
 }
 
-/** The top bit of a plain nibble says minus; without it the top byte is 255 (levels.ts), too. */
+/**
+ * The top bit of a plain nibble is 1 for minus an eighth: then the top byte is 0, else 255
+ * (levels.ts).
+ */
 function entry(row: usize, t: i32): u32 {
   const high = (<u32>load<u8>(row + (t >> 1), 32) >> (<u32>(t & 1) << 2)) & 15;
   return <u32>load<u8>(row + t) | ((high ^ 8) << 8) | (((high >> 3) - 1) << 24);
@@ -78,7 +86,7 @@ function scale(row: usize, half: i32): u32 {
   return <u32>(load<u64>(row, 48) >> ((half >> 2) * 16 + (half & 3) * 3)) & 7;
 }
 
-/** d of 16 rows, which is in the top nibbles of four u16. */
+/** Packs d of 16 rows. A plain block has it in the top nibbles of four u16. */
 function pack_d(src: usize, stride: usize, w: usize): void {
   for (let r: usize = 0; r < 16; r++) {
     const d = (load<u64>(src + r * stride, 48) >> 12) & 0x000f000f000f000f;

@@ -1,7 +1,8 @@
 /**
  * iq1_sx16: 16 rows of iq1_s side by side, 800 bytes for 16 x 256 weights (grid.ts).
  *
- *   pair: | indices (64) | three planes: bits 8, 9 and 10 of indices (24) | scales of 3 bits and, as the fourth, plus an eighth, a nibble a row: 8 |
+ *   pair: | indices (64) | three planes: bits 8, 9 and 10 of indices (24) |
+ *         | 8 bytes, a nibble a row: scale (3 bits) and delta bit (1: plus an eighth) |
  */
 import { iq1s_grid } from '../../type/block/iq_grids';
 import { IQ1_S_Facts } from './facts';
@@ -9,7 +10,10 @@ import { PAIRS, open_eights, open_sub_scales, pack_grid } from './grid';
 import { pack_f16 } from './group';
 import { pack_levels } from './levels';
 
-/** Bytes of a block of one row: f16 d, 32 indices, eight u16 of four times 3 bits of indices and of scale and eighth. */
+/**
+ * Bytes of a block of one row: f16 d, 32 indices, eight u16 (four times 3 bits of indices, scale,
+ * delta bit).
+ */
 const BYTES: usize = 50;
 const PAIR: usize = 2 * (BYTES - 2);
 
@@ -27,7 +31,7 @@ export class IQ1_S extends IQ1_S_Facts {
     pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 3, 64, 0, 0, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
 
-  /** The same as levels (levels.ts). */
+  /** Packs the same weights as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
     // prettier-ignore
@@ -35,13 +39,13 @@ export class IQ1_S extends IQ1_S_Facts {
   }
 }
 
-/** The top byte is 255 where an eighth goes on (levels.ts). */
+/** The top byte is 255 for a delta of plus an eighth, else 0 (levels.ts). */
 function entry(row: usize, t: i32): u32 {
   const qh = <u32>load<u16>(row + (<usize>(t >> 2) << 1), 32);
   return <u32>load<u8>(row + t) | (((qh >> (3 * (t & 3))) & 7) << 8) | (((qh >> 15) - 1) << 24);
 }
 
-/** The top bit of a plain scale says minus. */
+/** The top bit of a plain scale is 1 for minus an eighth; packed, it is the opposite. */
 function scale(row: usize, sub: i32): u32 {
   return (<u32>load<u16>(row + (<usize>sub << 1), 32) >> 12) ^ 8;
 }

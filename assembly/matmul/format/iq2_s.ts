@@ -1,7 +1,8 @@
 /**
  * iq2_sx16: 16 rows of iq2_s side by side, 1312 bytes for 16 x 256 weights (grid.ts).
  *
- *   pair: | indices (64) | signs, 8 bytes a row: 4 x 16 | two planes: bits 8 and 9 of indices (16) | scales of halves, a nibble a row: 16 |
+ *   pair: | indices (64) | signs, 8 bytes a row: 4 x 16 | two planes: bits 8 and 9 of indices (16) |
+ *         | scales of halves, a nibble a row: 16 |
  */
 import { iq2s_grid } from '../../type/block/iq_grids';
 import { IQ2_S_Facts } from './facts';
@@ -28,7 +29,7 @@ export class IQ2_S extends IQ2_S_Facts {
     pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 2, 128, 64, 8, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));
   }
 
-  /** The same as levels (levels.ts). */
+  /** Packs the same weights as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
     // prettier-ignore

@@ -1,7 +1,8 @@
 /**
  * iq2_xsx16: 16 rows of iq2_xs side by side, 1184 bytes for 16 x 256 weights (grid.ts).
  *
- *   pair: | indices (64) | signs, 7 bytes a row: 4 x 14 | a plane: their ninth bits (8) | scales of halves, a nibble a row: 16 |
+ *   pair: | indices (64) | signs, 7 bytes a row: 4 x 14 | a plane: ninth bits of indices (8) |
+ *         | scales of halves, a nibble a row: 16 |
  */
 import { iq2xs_grid } from '../../type/block/iq_grids';
 import { IQ2_XS_Facts } from './facts';
@@ -9,7 +10,7 @@ import { PAIRS, open_eights, open_half_scales, open_seven_signs, pack_grid } fro
 import { pack_f16 } from './group';
 import { pack_levels } from './levels';
 
-/** Bytes of a block of one row: f16 d, 32 u16 of index and signs, 16 nibbles of scales. */
+/** Bytes of a block of one row: f16 d, 32 u16 (index and signs), 16 nibbles of scales. */
 const BYTES: usize = 74;
 const PAIR: usize = 2 * (BYTES - 2);
 
@@ -28,7 +29,7 @@ export class IQ2_XS extends IQ2_XS_Facts {
     pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 1, 120, 64, 7, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));
   }
 
-  /** The same as levels (levels.ts). */
+  /** Packs the same weights as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
     // prettier-ignore

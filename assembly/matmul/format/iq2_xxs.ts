@@ -9,7 +9,7 @@ import { PAIRS, open_eights, open_seven_signs, open_sub_scales, pack_grid } from
 import { pack_f16 } from './group';
 import { pack_levels } from './levels';
 
-/** Bytes of a block of one row: f16 d, eight of 4 indices and u32 of signs and scale. */
+/** Bytes of a block of one row: f16 d, eight times 4 indices and an u32 of signs and scale. */
 const BYTES: usize = 66;
 const PAIR: usize = 2 * (BYTES - 2);
 
@@ -28,7 +28,7 @@ export class IQ2_XXS extends IQ2_XXS_Facts {
     pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 0, 0, 64, 7, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
 
-  /** The same as levels (levels.ts). */
+  /** Packs the same weights as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
     // prettier-ignore

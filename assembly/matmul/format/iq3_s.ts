@@ -1,7 +1,8 @@
 /**
  * iq3_sx16: 16 rows of iq3_s side by side, 1760 bytes for 16 x 256 weights (grid.ts).
  *
- *   pair: | indices (128) | signs, 8 bytes a row: 4 x 16 | a plane: their ninth bits (16) | scales, a nibble a row: 8 |
+ *   pair: | indices (128) | signs, 8 bytes a row: 4 x 16 | a plane: ninth bits of indices (16) |
+ *         | scales, a nibble a row: 8 |
  */
 import { iq3s_grid } from '../../type/block/iq_grids';
 import { IQ3_S_Facts } from './facts';
@@ -28,7 +29,7 @@ export class IQ3_S extends IQ3_S_Facts {
     pack_grid(src + 2, stride, w + PAIRS, PAIR, true, 1, 192, 128, 8, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
 
-  /** The same as levels (levels.ts). */
+  /** Packs the same weights as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
     // prettier-ignore

@@ -28,7 +28,7 @@ export class IQ3_XXS extends IQ3_XXS_Facts {
     pack_grid(src + 2, stride, w + PAIRS, PAIR, true, 0, 0, 128, 7, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
 
-  /** The same as levels (levels.ts). */
+  /** Packs the same weights as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
     // prettier-ignore

@@ -1,5 +1,6 @@
 /**
- * iq4_nlx16: as q4_0x16 (288 bytes for 16 x 32 weights), but a nibble is an index into sixteen levels, which are the signed 8-bit codes.
+ * iq4_nlx16: as q4_0x16 (288 bytes for 16 x 32 weights), but a nibble is an index into sixteen
+ * levels, and the levels are the signed 8-bit codes.
  */
 import { IQ4_NL_Facts } from './facts';
 import { pack_f16, pack_nibbles } from './group';

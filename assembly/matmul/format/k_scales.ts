@@ -1,19 +1,24 @@
 /**
- * What q4_K and q5_K share: eight scales and eight minima of 6 bits, 12 bytes a row (packed: 96 bytes of scales, then 96 of minima, six_bits.ts),
- * and the order of nibbles.
+ * Code shared by q4_K and q5_K: eight scales and eight minima of 6 bits, 12 bytes a row (packed: 96
+ * bytes of scales, then 96 of minima, six_bits.ts), and the order of nibbles.
  *
- * Minima lie ready for i16 products with the activations' sums of two sub-blocks: vector 2p + h is of sub-blocks 2p and 2p + 1 and of groups 2h and
- * 2h + 1. The low byte of an i16 is of the even group, the high one of the odd group, whose minima are multiplied where they are, 256 times too large.
+ * Minima are packed for i16 products with the activations' sums of two sub-blocks. Vector 2p + h
+ * holds sub-blocks 2p and 2p + 1 of groups 2h and 2h + 1. The low byte of an i16 belongs to the
+ * even group, the high one to the odd group. The high byte is multiplied without a shift, 256 times
+ * too large.
  */
 import { low_nibbles, words_0x003f, words_0x3f00 } from './constants';
 import { pack_f16, store_quads } from './group';
 import { put_six, scale_byte, six_bits } from './six_bits';
 
-/** Where a packed block has its scales and minima: behind d and dmin. */
+/** Offsets of scales and minima in a packed block: after d and dmin. */
 const SCALES: usize = 64;
 const MINIMA: usize = SCALES + 96;
 
-/** Base class of the formats. (Nothing here may be overridden: AssemblyScript would not inline it.) */
+/**
+ * Base class of q4_K and q5_K. (No method here may be overridden: AssemblyScript would not inline
+ * it.)
+ */
 @unmanaged
 export class KScales {
   @inline sc(w: usize, i: i32): v128 {
@@ -24,7 +29,10 @@ export class KScales {
   }
 }
 
-/** Minima of group G in such a vector: two i16 in every i32 lane, one for each of two sub-blocks; 256 times too large in groups 1 and 3. */
+/**
+ * Minima of group G in such a vector: two i16 in every i32 lane, one for each of two sub-blocks.
+ * They are 256 times too large in groups 1 and 3.
+ */
 @inline
 export function minima_of_group<G>(v: v128): v128 {
   return v128.and(v, (offsetof<G>() & 16) != 0 ? words_0x3f00() : words_0x003f());
@@ -41,9 +49,12 @@ function minima_byte(s: usize, row: usize): usize {
 }
 
 /**
- * Packs the 16 bytes with which blocks of 16 rows begin, `stride` bytes apart at src: d, dmin and 12 bytes. Of these, bytes 0..3 hold scales 0..3 and
- * bytes 4..7 minima 0..3 in six bits; bytes 8..11 hold the low nibbles of scales (low) and minima (high) 4..7, whose top bits are bits 6 and 7 of
- * bytes 0..3 and 4..7.
+ * Packs the first 16 bytes of the blocks of 16 rows, `stride` bytes apart at src: d, dmin and 12
+ * bytes.
+ *
+ * Of the 12, bytes 0..3 hold scales 0..3 and bytes 4..7 minima 0..3, in six bits. Bytes 8..11 hold
+ * the low nibbles of scales 4..7 (low) and of minima 4..7 (high). The top bits of those are bits 6
+ * and 7 of bytes 0..3 and 4..7.
  */
 export function pack_k_scales(src: usize, stride: usize, w: usize): void {
   pack_f16(src, stride, w);
@@ -61,8 +72,9 @@ export function pack_k_scales(src: usize, stride: usize, w: usize): void {
 }
 
 /**
- * The 16 bytes of nibbles of one row's sub-block as q4_0 has them, k 0..15 low and k 16..31 high: of the 128 bytes at qs,
- * sub-block `sub` (0..7) has the low (even) or high nibbles (odd) of bytes 32 * (sub / 2) .. + 31.
+ * The 16 bytes of nibbles of one row's sub-block in the order of q4_0: k 0..15 low, k 16..31 high.
+ * Among the 128 bytes at qs, sub-block `sub` (0..7) has bytes 32 * (sub / 2) .. + 31: their low
+ * nibbles if it is even, their high nibbles if odd.
  */
 @inline
 function k_nibbles(qs: usize, sub: i32): v128 {
@@ -72,7 +84,10 @@ function k_nibbles(qs: usize, sub: i32): v128 {
   return v128.or(v128.and(i16x8.shr_u(v128.load(p), shift), m), i16x8.shl(v128.and(i16x8.shr_u(v128.load(p, 16), shift), m), 4));
 }
 
-/** Packs the nibbles of a super-block, 128 bytes of each row at src, to the quads at q, which are `bytes` apart in each sub-block. */
+/**
+ * Packs the nibbles of a super-block, 128 bytes of each row at src, to quads at q. The quads of
+ * consecutive sub-blocks are `bytes` apart.
+ */
 export function pack_k_nibbles(src: usize, stride: usize, q: usize, bytes: usize): void {
   for (let sub = 0; sub < 8; sub++, q += bytes) {
     for (let g: usize = 0; g < 4; g++) {

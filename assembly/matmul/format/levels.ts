@@ -1,13 +1,15 @@
 /**
- * iq1_levels, iq2_levels, iq3_xxs_levels and iq3_s_levels: what weights whose codes are entries of a grid (grid.ts) can be packed as besides. The values of a
- * grid are few: with signs 6 in iq1_* and iq2_*, 16 in iq3_*. A code of 4 bits says which one (a level), so that products read no grid; 2208 bytes for
- * 16 x 256 weights.
+ * iq1_levels, iq2_levels, iq3_xxs_levels and iq3_s_levels: faster packed forms of weights whose
+ * codes are entries of a grid (grid.ts). A grid has few values: with signs, 6 in iq1_* and iq2_*,
+ * 16 in iq3_*. A code of 4 bits selects one (a level), so products read no grid. A block takes 2208
+ * bytes for 16 x 256 weights.
  *
  *   weight = d * factor * (2 * scale + 1) * level(code)        level(15 - code) = -level(code)
  *
- *   | d of rows 0..15, f16 (32) | scales of 8 times 2 halves, two nibbles a row (8 x 16) | 8 sub-blocks: quads 0..3 (4 x 64), as in q4_0.ts |
+ *   | d of rows 0..15, f16 (32) | scales of 8 times 2 halves, two nibbles a row (8 x 16) |
+ *   | 8 sub-blocks: quads 0..3 (4 x 64), as in q4_0.ts |
  *
- * No file and no plain row has these formats: pack_levels makes them of rows of the others.
+ * No file and no plain row has these formats: pack_levels makes them from rows of the grid formats.
  */
 import { held } from '../../simd';
 import { even_signs, grid2, grid4 } from '../../type/block/iq_grids';
@@ -16,11 +18,14 @@ import { IQ1_LEVELS_Facts, IQ2_LEVELS_Facts, IQ3_S_LEVELS_Facts, IQ3_XXS_LEVELS_
 import { store_quads } from './group';
 import { scale_byte } from './six_bits';
 
-/** Where a packed block has its scales and codes. */
+/** Offsets of scales and codes in a packed block. */
 const SCALES: usize = 32;
 export const CODES_AT: usize = 160;
 
-/** 16 levels each, by their codes, of iq1_* (eighths), iq2_*, iq3_xxs (halves of what the grid has) and iq3_s. */
+/**
+ * 16 levels for each, indexed by code: iq1_* (in eighths), iq2_*, iq3_xxs (half of the grid's
+ * values), iq3_s.
+ */
 const LEVELS = memory.data<i8>(
   [
     -9, -1, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -7, 1, 9, 8, 25, 43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -43, -25, -8, 2, 6, 10, 14, 18, 22, 26, 31,
@@ -57,13 +62,16 @@ export class IQ3_S_LEVELS extends IQ3_S_LEVELS_Facts {
   }
 }
 
-/** Bytes of a packed block of any of them. */
+/** Bytes of a packed block, the same for all four. */
 @inline
 export function levels_bytes(): usize {
   return changetype<IQ1_LEVELS>(0).bytes();
 }
 
-/** Scales of a sub-block's half, one unsigned byte a row (six_bits.ts says in which order), doubled and one. */
+/**
+ * Scales of a sub-block's half as 2 * scale + 1, one unsigned byte a row, in the order of
+ * six_bits.ts.
+ */
 @inline
 export function level_scales(w: usize, sub: usize, half: i32): v128 {
   const v = v128.load(w + (sub << 4), SCALES);
@@ -71,8 +79,11 @@ export function level_scales(w: usize, sub: usize, half: i32): v128 {
 }
 
 /**
- * Packs the codes and scales of one block of each of 16 plain rows. entry_at, lanes, scales and scale_at: as for pack_grid (grid.ts); without signs, the
- * top byte of what entry_at gives is 255 where the delta is 7. shift: how many bits further left than its place among the levels a grid's value is.
+ * Packs the codes and scales of one block of each of 16 plain rows.
+ *
+ * entry_at, lanes, scales and scale_at: as for pack_grid (grid.ts). Formats without signs have 255
+ * in the top byte of entry_at's result if the delta is 7, else 0. shift: bits by which a value of
+ * the grid is shifted right to give the index of its level.
  */
 export function pack_levels(
   src: usize,
@@ -105,7 +116,10 @@ export function pack_levels(
   }
 }
 
-/** The codes of a row's sub-block: those of its first half in the low nibbles, of its second in the high ones. */
+/**
+ * The codes of a row's sub-block: the first half's in the low nibbles, the second half's in the
+ * high ones.
+ */
 function row_codes(row: usize, sub: i32, grid: usize, fours: bool, shift: i32, lanes: i32, entry_at: u32): v128 {
   const first = half_codes(row, 4 * sub, grid, fours, shift, lanes, entry_at);
   return v128.or(first, i16x8.shl(half_codes(row, 4 * sub + 2, grid, fours, shift, lanes, entry_at), 4));

@@ -1,7 +1,9 @@
 /**
- * nvfp4x16: 16 rows of nvfp4 side by side, 576 bytes for 16 x 64 weights; weight = d * (code - 12), an f32 d for 16 weights.
+ * nvfp4x16: 16 rows of nvfp4 side by side, 576 bytes for 16 x 64 weights; weight = d * (code - 12),
+ * with an f32 d for 16 weights.
  *
- *   | d of 4 halves, UE4M3: 16 rows each (64) | 4 halves (4 x 128): quads 0 and, in the high nibbles, 2 of the four groups (64) | quads 1 and 3 (64) |
+ *   | d of 4 halves, UE4M3: 16 rows each (64) | 4 halves (4 x 128) |
+ *   half: | quads 0 and, in the high nibbles, 2 of the four groups (64) | quads 1 and 3 (64) |
  *
  * Nibbles are indices into the values of mxfp4.ts.
  */
@@ -25,14 +27,17 @@ export class NVFP4 extends NVFP4_Facts {
     return v128.load(w + (<usize>i << 4));
   }
 
-  /** Half of group G's UE4M3 as f32: exponent and mantissa where an f32 has them, times 2^119, which makes normal numbers of subnormal ones, too. */
+  /**
+   * Half of group G's UE4M3 as f32. Exponent and mantissa are shifted into an f32's place and
+   * multiplied by 2^119, which also normalises subnormal numbers.
+   */
   @inline scale<G>(v: v128): v128 {
     return f32x4.mul(i32x4.shl(group_u8<G>(v), 20), f32x4.splat(reinterpret<f32>(0x7b000000)));
   }
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_bytes(src, stride, 4, w);
-    // ggml reads 0x7f as 0, and passes over the top bit otherwise.
+    // ggml reads 0x7f as 0, and otherwise ignores the top bit.
     for (let p = w; p < w + 64; p++) store<u8>(p, load<u8>(p) == 0x7f ? 0 : load<u8>(p) & 0x7f);
     for (let i: usize = 0; i < 8; i++) {
       for (let g: usize = 0; g < 4; g++) {

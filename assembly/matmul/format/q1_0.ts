@@ -1,9 +1,11 @@
 /**
- * q1_0x16: 16 rows of q1_0 side by side, 288 bytes for 16 x 128 weights; weight = d * (code - 1), where a bit that is set is the code 2.
+ * q1_0x16: 16 rows of q1_0 side by side, 288 bytes for 16 x 128 weights; weight = d * (code - 1). A
+ * set bit is the code 2, a clear bit the code 0.
  *
  *   | d of rows 0..15, f16 (32) | 4 sub-blocks: the four groups (4 x 64) |
  *
- * A vector has all eight quads: as a vector of codes of 2 bits (few_bits.ts), whose upper bits are vector 0, and one bit further left vector 1.
+ * A vector holds all eight quads of a sub-block and a group. Read as codes of 2 bits (few_bits.ts),
+ * their upper bits are vector 0; shifted left by one, vector 1.
  */
 import { held } from '../../simd';
 import { spread_bits } from '../../type/block/words';
@@ -27,7 +29,10 @@ export class Q1_0 extends Q1_0_Facts {
   @inline vector<G>(q: usize, i: i32): v128 {
     return i16x8.shl(v128.load(q, offsetof<G>()), i);
   }
-  /** What has quads 2i + h of either half in the bits of mask and mask2: the vector itself, or one shift of it. */
+  /**
+   * Quads 2i + h of both halves, in the bits of mask and mask2: the vector itself or one shift of
+   * it.
+   */
   @inline quads<G>(q: usize, i: i32, h: i32): v128 {
     const v = v128.load(q, offsetof<G>());
     if (i == 0) return h == 0 ? v : i16x8.shr_u(v, 4);
@@ -37,7 +42,7 @@ export class Q1_0 extends Q1_0_Facts {
     return codes_of(this.vector<G>(q, t >> 1), half, t, this.mask(), this.mask2());
   }
 
-  /** The bits of one row's sub-block as codes of 0 and 1, both halves in a byte. */
+  /** The bits of one row's sub-block as codes 0 and 1, both halves in a byte. */
   @inline row_codes(row: usize, sub: i32): v128 {
     const p = row + 2 + (<usize>sub << 2);
     const first = v128.and(spread_bits(load<u16>(p)), i8x16.splat(1));

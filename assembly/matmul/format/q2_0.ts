@@ -1,7 +1,8 @@
 /**
  * q2_0x16: 16 rows of q2_0 side by side, 288 bytes for 16 x 64 weights; weight = d * (code - 1).
  *
- *   | d of rows 0..15, f16 (32) | 2 sub-blocks (2 x 128): vector 0 of the four groups (64), vector 1 (64), few_bits.ts |
+ *   | d of rows 0..15, f16 (32) | 2 sub-blocks (2 x 128) |
+ *   sub-block: | vector 0 of the four groups (64) | vector 1 (64) |         see few_bits.ts
  */
 import { codes_q2_0 } from '../../type/block/q2_0';
 import { Q2_0_Facts } from './facts';

@@ -1,13 +1,17 @@
 /**
- * q2_Kx16: 16 rows of q2_K side by side, 1344 bytes for 16 x 256 weights; weight = d * sc * code - dmin * mn, sc and mn for 16 weights.
+ * q2_Kx16: 16 rows of q2_K side by side, 1344 bytes for 16 x 256 weights; weight = d * sc * code -
+ * dmin * mn, with sc and mn for 16 weights.
  *
- *   | d of rows 0..15, f16 (32) | dmin (32) | scales (low) and minima (high nibble): 16 halves x 16 rows (256) | 8 sub-blocks (8 x 128) |
+ *   | d of rows 0..15, f16 (32) | dmin (32) |
+ *   | scales (low) and minima (high nibble): 16 halves x 16 rows (256) | 8 sub-blocks (8 x 128) |
  *   sub-block: | quads 0, 1 of both halves (64) | quads 2, 3 (64) |
  *
- * From bit 0 up, a byte has the even quad's code of the first half, of the second half, the odd quad's of the first, of the second.
- * Codes of the second half are multiplied where they are, four times too large: one shift less for each code, and one more for all their sums.
+ * From bit 0 up, a byte has the even quad's code of the first half, then of the second half, then
+ * the odd quad's of the first and of the second. Codes of the second half are multiplied without a
+ * shift, four times too large: that saves a shift for each code and costs one for their sum.
  *
- * Builds with gemv_16x1_q2_K.ts have scales and codes in pair order (q2_K_pairs.ts): words 2t and 2t + 1 of both halves in place of quad t of either half.
+ * Builds with gemv_16x1_q2_K.ts have scales and codes in pair order (q2_K_pairs.ts): words 2t and
+ * 2t + 1 of both halves take the place of quad t of either half.
  */
 import { bytes_0x03, bytes_0x0c, low_nibbles, words_0x000f, words_0x00f0, words_0x0f00 } from './constants';
 import { Q2_K_Facts } from './facts';
@@ -38,8 +42,9 @@ export class Q2_K extends Q2_K_Facts {
     return take_half(v128.and(v, this.mask()), i16x8.shr_u(v128.and(v, this.mask2()), 2), half);
   }
 
-  // For gemv_16x1_q2_K. An i16 has four nibbles: scale and minimum of an even group, of an odd group. Three of them are masked where they are,
-  // too large by powers of two, which pair_d and pair_dmin take back exactly.
+  // For gemv_16x1_q2_K. An i16 has four nibbles: scale and minimum of an even group, then of an odd
+  // group. Three of them are masked without a shift, too large by powers of two, which pair_d and
+  // pair_dmin undo exactly.
 
   @inline pair_d<G>(w: usize): v128 {
     return (offsetof<G>() & 16) != 0 ? f32x4.mul(load_scales<G>(w), f32x4.splat(1.0 / 256)) : load_scales<G>(w);
@@ -48,7 +53,7 @@ export class Q2_K extends Q2_K_Facts {
     return f32x4.mul(load_scales<G>(w + 32), f32x4.splat((offsetof<G>() & 16) != 0 ? -1 : -1.0 / 16));
   }
 
-  /** Scales and minima of sub-block `sub`, groups 0 and 1; at w + 16 those of groups 2 and 3. */
+  /** Scales and minima of sub-block `sub` for groups 0 and 1; at w + 16 for groups 2 and 3. */
   @inline pair_scales(w: usize, sub: i32): v128 {
     return v128.load(w + (<usize>sub << 5), 64);
   }

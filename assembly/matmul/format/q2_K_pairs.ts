@@ -1,12 +1,19 @@
 /**
- * The pair order, in which q2_K is packed for gemv_16x1_q2_K.ts, in builds whose dot leaves a row's products of k 0, 1 and of k 2, 3 in two i16 lanes:
- * a word of four codes of a row is two of the first half of a sub-block (16 weights) and the same two of the second, so that each lane is the sum
- * of one half. Activations come in the same order (ACT_PAIR_ORDER in act.ts), and the scales of both halves lie side by side. Other builds keep
- * four codes of one half together, and each half's scales in a vector, rows in order.
+ * Pair order: the order of packed q2_K for gemv_16x1_q2_K.ts, in builds whose dot leaves a row's
+ * products of k 0, 1 and of k 2, 3 in two i16 lanes. A word of four codes of a row is two codes of
+ * the first half of a sub-block (16 weights) and the same two of the second half, so each lane is
+ * the sum of one half. Activations come in the same order (ACT_PAIR_ORDER in act.ts), and the
+ * scales of both halves lie side by side.
+ *
+ * Other builds keep four codes of one half together, and each half's scales in a vector, rows in
+ * order.
  */
 import { PAIR_SUMS } from '../dot';
 
-/** 16 codes of each half of a row's sub-block as bytes of two codes: the second half's two bits above the first's, or in pair order odd words' above even words'. */
+/**
+ * Joins 16 codes of each half of a row's sub-block to bytes of two codes. The second half's two
+ * bits lie above the first half's; in pair order, odd words' above even words'.
+ */
 @inline
 export function join_halves(first: v128, second: v128): v128 {
   if (!PAIR_SUMS) return v128.or(first, i16x8.shl(second, 2));
@@ -15,7 +22,7 @@ export function join_halves(first: v128, second: v128): v128 {
   return v128.or(even, i16x8.shl(odd, 2));
 }
 
-/** Out of such bytes, their lower and their upper codes apart, the codes of one half. */
+/** Codes of one half, from the lower and the upper codes of such bytes. */
 @inline
 export function take_half(lower: v128, upper: v128, half: i32): v128 {
   if (!PAIR_SUMS) return half == 0 ? lower : upper;
@@ -23,8 +30,9 @@ export function take_half(lower: v128, upper: v128, half: i32): v128 {
 }
 
 /**
- * Orders the 256 bytes of scales and minima at p, 16 vectors of 16 rows. In pair order a sub-block's two vectors become bytes of groups 0 and 1, row after
- * row those of the first half and then those of the second, and the same of groups 2 and 3.
+ * Orders the 256 bytes of scales and minima at p: 16 vectors of 16 rows. In pair order a
+ * sub-block's two vectors become one of groups 0 and 1 and one of groups 2 and 3. Each alternates
+ * between the groups: for every row, the first half's bytes, then the second half's.
  */
 export function order_scales(p: usize): void {
   if (!PAIR_SUMS) return;
@@ -36,7 +44,7 @@ export function order_scales(p: usize): void {
   }
 }
 
-/** Out of those at p, scales and minima of half i (0..15), rows in order. */
+/** Scales and minima of half i (0..15), rows in order, from the ordered ones at p. */
 @inline
 export function scales_of_half(p: usize, i: i32): v128 {
   if (!PAIR_SUMS) return v128.load(p + (<usize>i << 4));

@@ -1,12 +1,18 @@
 /**
- * q3_Kx16: 16 rows of q3_K side by side, 1760 bytes for 16 x 256 weights; weight = d * sc * (code - 4), sc for 16 weights.
+ * q3_Kx16: 16 rows of q3_K side by side, 1760 bytes for 16 x 256 weights; weight = d * sc * (code -
+ * 4), with sc for 16 weights.
  *
- *   | d of rows 0..15, f16 (32) | scales, a: 8 x 16 rows (128) | scales, c: 4 x 16 rows (64) | 8 sub-blocks (8 x 192) |
- *   sub-block: | quads 0 of both halves (64) | quads 1 (64) | quads 2 (64), and in the free bits of all, quads 3 (s16.ts) |
+ *   | d of rows 0..15, f16 (32) | scales, a: 8 x 16 rows (128) | scales, c: 4 x 16 rows (64) |
+ *   | 8 sub-blocks (8 x 192) |
+ *   sub-block: | quads 0 of both halves (64) | quads 1 (64) | quads 2 (64) |
+ *              | quads 3: in the free bits of all of them (s16.ts) |
  *
- * Six bits are a code of the first half and, three bits higher, one of the second, which is multiplied where it is: eight times too large.
- * Byte a of sub-block s has scale 2s in its low six bits and above them the top bits of scale 2s + 1, whose low nibble is in byte c of s % 4:
- * the low nibble for s < 4, the high one for the others. Scales are kept with their offset of 32, as in q3_K.
+ * Six bits are a code of the first half and, three bits higher, one of the second half. The latter
+ * is multiplied without a shift, eight times too large.
+ *
+ * Byte a of sub-block s has scale 2s in its low six bits and the top bits of scale 2s + 1 above
+ * them. The low nibble of scale 2s + 1 is in byte c of s % 4: in its low nibble for s < 4, else in
+ * its high one. Scales keep their offset of 32, as in q3_K.
  */
 import { held } from '../../simd';
 import { bytes_0x07, bytes_0x30, bytes_0x38, bytes_0x3f, low_nibbles } from './constants';
@@ -50,15 +56,16 @@ export class Q3_K extends Q3_K_Facts {
   }
 }
 
-/** Bit `sub` of byte k is the third bit of weight k of the sub-block. */
+/** Codes of one half of a row's sub-block. Bit `sub` of byte k is the third bit of weight k. */
 @inline
 function codes_of_half(row: usize, sub: i32, half: usize): v128 {
   return v128.or(two_bits(row + 32, sub, half), i16x8.shl(v128.and(i16x8.shr_u(v128.load(row + (half << 4)), sub), i8x16.splat(1)), 2));
 }
 
 /**
- * Packs one row's 12 bytes of scales at src to its byte of 12 vectors, the first at p. Scales i < 8 have their low nibbles in the low ones of
- * bytes 0..7, scales 8 + i in the high ones; the top bits of scale i are bits 2 * (i / 4) .. of byte 8 + i % 4.
+ * Packs one row's 12 bytes of scales at src to its byte of 12 vectors, the first at p. Scales i < 8
+ * have their low nibbles in the low nibbles of bytes 0..7, scales 8 + i in the high ones. The top
+ * bits of scale i are bits 2 * (i / 4) .. of byte 8 + i % 4.
  */
 function pack_scales(src: usize, p: usize): void {
   for (let s: usize = 0; s < 8; s++) {
@@ -70,7 +77,7 @@ function pack_scales(src: usize, p: usize): void {
   }
 }
 
-/** Scale i of the 16 in those bytes. */
+/** Scale i of the 16 in the 12 plain bytes at src. */
 function scale(src: usize, i: usize): u32 {
   const low = (<u32>load<u8>(src + (i & 7)) >> (i & 8 ? 4 : 0)) & 15;
   return low | (((<u32>load<u8>(src + 8 + (i & 3)) >> (<u32>(i >> 2) << 1)) & 3) << 4);

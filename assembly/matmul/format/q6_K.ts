@@ -1,8 +1,10 @@
 /**
- * q6_Kx16: 16 rows of q6_K side by side, 3360 bytes for 16 x 256 weights; weight = d * sc * (code - 32), sc for 16 weights.
+ * q6_Kx16: 16 rows of q6_K side by side, 3360 bytes for 16 x 256 weights; weight = d * sc * (code -
+ * 32), with sc for 16 weights.
  *
- *   | d of rows 0..15, f16 (32) | scales: 16 halves x 16 rows, i8 (256) | 8 sub-blocks of two halves (16 x 192) |
- *   half: | quad 0 (64) | quad 1 (64) | quad 2 (64), and in the free bits of all, quad 3 (s16.ts) |
+ *   | d of rows 0..15, f16 (32) | scales: 16 halves x 16 rows, i8 (256) |
+ *   | 8 sub-blocks of two halves (16 x 192) |
+ *   half: | quad 0 (64) | quad 1 (64) | quad 2 (64) | quad 3: in the free bits of all of them (s16.ts) |
  */
 import { bytes_0x3f } from './constants';
 import { Q6_K_Facts } from './facts';
@@ -25,7 +27,10 @@ export class Q6_K extends Q6_K_Facts {
     return v128.load(this.scales_at(w, i));
   }
 
-  /** Address of the scales of half i (0..15), a signed byte a row; 16 bytes to those of the next. */
+  /**
+   * Address of the scales of half i (0..15), a signed byte a row. The next half's are 16 bytes
+   * further.
+   */
   @inline scales_at(w: usize, i: i32): usize {
     return w + 32 + (<usize>i << 4);
   }
@@ -49,7 +54,10 @@ export class Q6_K extends Q6_K_Facts {
   }
 }
 
-/** 16 codes of one row: sub-block s of 8 has its nibbles in ql from byte 64 * (s / 4) + 32 * (s % 2) on, the low ones where s % 4 < 2. */
+/**
+ * 16 codes of one half of a row's sub-block. In ql, sub-block s has the nibbles of bytes 64 * (s /
+ * 4) + 32 * (s % 2) and up: the low ones if s % 4 < 2, else the high ones.
+ */
 @inline
 function codes(row: usize, sub: i32, half: usize): v128 {
   const p = row + (<usize>(sub >> 2) << 6) + (<usize>(sub & 1) << 5) + (half << 4);

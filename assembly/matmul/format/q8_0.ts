@@ -1,9 +1,10 @@
 /**
  * q8_0x16: 16 rows of q8_0 side by side, 544 bytes for 16 x 32 weights; weight = d * code.
  *
- *   | d of rows 0..15, f16 (32) | quad 0: k 0..3 of the four groups (64), k 16..19 (64) | quad 1 (128) | quad 2 (128) | quad 3 (128) |
+ *   | d of rows 0..15, f16 (32) | quad 0: k 0..3 of the four groups (64), k 16..19 (64) |
+ *   | quads 1..3 (3 x 128) |
  *
- * Codes are signed; how they are packed depends on the build (dot_signed.ts).
+ * Codes are signed. Their packed form depends on the build (dot_signed.ts).
  */
 import { packed_codes } from '../dot_signed';
 import { Q8_0_Facts } from './facts';
@@ -38,7 +39,10 @@ export class Q8_0 extends Q8_0_Facts {
   }
 }
 
-/** Packs 16 codes of each row of a group, `stride` bytes apart at p, to the group's part of quads at q. */
+/**
+ * Packs 16 codes of each row of a group, `stride` bytes apart at p, to the group's part of the
+ * quads at q.
+ */
 function pack_half(p: usize, stride: usize, q: usize): void {
   const r0 = packed_codes(v128.load(p));
   const r1 = packed_codes(v128.load(p + stride));

@@ -1,14 +1,19 @@
 /**
- * What formats with an integer scale for every 16 weights share (q2_K, q3_K, q6_K). A sub-block of 32 is two halves of 16 with a scale each, and
- * each half has four quads t: k = 16 * half + 4t ..
+ * Code shared by formats with an integer scale for every 16 weights (q2_K, q3_K, q6_K). A sub-block
+ * of 32 is two halves of 16 with a scale each. Each half has four quads: quad t is k = 16 * half +
+ * 4t .. + 3.
  *
- * Codes of up to 4 bits share a byte with their counterparts of the other half, which lie above them. Where that, or a code alone, takes six bits,
- * two bits of every byte are free: three weight vectors hold quads 0..2, and their free bits quad 3.
+ * Codes of up to 4 bits share a byte with codes of the other half, which lie above them. If one
+ * code, or two, take six bits, two bits of every byte are free: three weight vectors hold quads
+ * 0..2, and their free bits hold quad 3.
  */
 import { weight_order } from '../dot';
 import { bytes_0xc0 } from './constants';
 
-/** Quad 3 out of bits 6 and 7 of the group's three vectors at q. (So masked, shifts of 16 bits leave nothing in other bytes.) */
+/**
+ * Quad 3, from bits 6 and 7 of the group's three vectors at q. (After the mask, 16-bit shifts carry
+ * nothing into other bytes.)
+ */
 @inline
 export function fourth_quad<G>(q: usize): v128 {
   const m = bytes_0xc0();
@@ -18,7 +23,7 @@ export function fourth_quad<G>(q: usize): v128 {
   return v128.or(v128.or(i16x8.shr_u(v0, 6), i16x8.shr_u(v1, 4)), i16x8.shr_u(v2, 2));
 }
 
-/** One row's 16 six-bit codes with the last four in bits 6 and 7 of the others. */
+/** One row's 16 six-bit codes, with the last four in bits 6 and 7 of the others. */
 @inline
 function with_fourth(r: v128): v128 {
   const z = i32x4.shuffle(r, r, 3, 3, 3, 3);
@@ -40,7 +45,10 @@ export function store_six_bit_quads(q: usize, r0: v128, r1: v128, r2: v128, r3: 
   v128.store(q, weight_order(i64x2.shuffle(i32x4.shuffle(r0, r1, 2, 6, 3, 7), i32x4.shuffle(r2, r3, 2, 6, 3, 7), 0, 2)), 128);
 }
 
-/** The minima of both halves (one byte a row) of group G's rows, side by side as i16: for a product with the sums of both halves' activations (act.ts). */
+/**
+ * Minima of both halves (one byte a row) of group G's rows, side by side as i16: for a product with
+ * the sums of both halves' activations (act.ts).
+ */
 @inline
 export function minima_of_halves<G>(mn0: v128, mn1: v128): v128 {
   const v =

@@ -1,14 +1,21 @@
 /**
- * Numbers of six bits, eight for each of 16 rows (scales and minima of q4_K and q5_K, scales of iq4_xs), as six vectors of bytes:
+ * Numbers of six bits, eight for each of 16 rows (scales and minima of q4_K and q5_K, scales of
+ * iq4_xs), packed in six vectors of bytes:
  *
- *   byte of vector i < 6: | bits 0..5: of number i | bits 6, 7: two bits of number 6 (i < 3) or 7, the lowest two in the first of the three |
+ *   vector i < 6, bits 0..5:  number i
+ *   vector i < 6, bits 6, 7:  two bits of number 6 (i < 3) or 7; the first of the three vectors has the
+ *                             lowest two
  *
- * Which row has which byte is chosen so that the loops need few operations: for scales, row r of group g has byte 4r + g, and one shuffle,
- * or two shifts, make the factors of a group. Minima are multiplied for two sub-blocks at once (k_scales.ts).
+ * The row of each byte is chosen so that loops need few operations. For scales, byte 4r + g belongs
+ * to row r of group g, so one shuffle or two shifts make the factors of a group. Minima of two
+ * sub-blocks are multiplied at once (k_scales.ts).
  */
 import { bytes_0x3f, bytes_0xc0 } from './constants';
 
-/** Vector i (0..7) of the six-bit numbers at p. clean: bits 6 and 7 of its bytes are 0; else they may be anything. */
+/**
+ * Vector i (0..7) of the six-bit numbers at p. clean: bits 6 and 7 of its bytes are cleared;
+ * otherwise they may be anything.
+ */
 @inline
 export function six_bits(p: usize, i: i32, clean: bool): v128 {
   if (i < 6) {
@@ -29,13 +36,13 @@ export function scales_s6<G>(v: v128): v128 {
   return i32x4.shr_s(i32x4.shl(v, 26 - <i32>(offsetof<G>() >> 1)), 26);
 }
 
-/** The byte in which row `row` (0..15) has its scales. */
+/** Byte with the scales of row `row` (0..15). */
 @inline
 export function scale_byte(row: usize): usize {
   return ((row & 3) << 2) | (row >> 2);
 }
 
-/** Writes number x as byte `at` of vector i of those at p; i must ascend. */
+/** Stores number x as byte `at` of vector i, at p. Callers must ascend in i. */
 export function put_six(p: usize, i: usize, at: usize, x: u32): void {
   p += at;
   if (i < 6) {

@@ -1,11 +1,14 @@
 /**
- * tq1_0x16: 16 rows of tq1_0 side by side, 864 bytes for 16 x 256 weights; weight = d * (code - 1), in runs of 64 weights as few_bits.ts.
+ * tq1_0x16: 16 rows of tq1_0 side by side, 864 bytes for 16 x 256 weights; weight = d * (code - 1),
+ * in runs of 64 weights as in few_bits.ts.
  *
- *   | d of rows 0..15, f16 (32) | quad 15 of all runs (64) | 4 runs: vectors 0, 1 and 2 of the four groups (4 x 192) |
+ *   | d of rows 0..15, f16 (32) | quad 15 of all runs (64) |
+ *   | 4 runs: vectors 0, 1 and 2 of the four groups (4 x 192) |
  *
- * Vector v of a run and a group has quads 5v .. 5v + 4 as five digits of base 3, as plain tq1_0 has them: the first digit is the top of a fraction of 256,
- * and three times the byte has the next one there. Bytes are less 128, so that signed comparisons tell the digit. Quads 15 are codes of 2 bits, run r's in
- * bits 2r.
+ * Vector v of a run and a group has quads 5v .. 5v + 4 as five digits of base 3, as in plain tq1_0:
+ * a byte is a fraction of 256 whose top is the first digit, and three times the byte has the next
+ * digit there. Bytes are stored - 128, so that signed comparisons find the digit. Quads 15 are
+ * codes of 2 bits; run r's are bits 2r and 2r + 1.
  */
 import { held } from '../../simd';
 import { code_offset } from '../dot';
@@ -15,7 +18,10 @@ import { pack_f16 } from './group';
 /** 3^n. */
 const POWERS = memory.data<u8>([1, 3, 9, 27, 81]);
 
-/** Where a digit is 1 or 2, and where it is 2: bytes of 86 and 171 or more, less 128. */
+/**
+ * Largest bytes whose first digit is 0 and is at most 1. The digit is 1 or 2 from byte 86 on, and 2
+ * from byte 171 on; minus 128.
+ */
 const TRITS = memory.data<i8>([-43, 42]);
 
 @unmanaged
@@ -39,7 +45,7 @@ export class TQ1_0 extends TQ1_0_Facts {
     }
   }
 
-  /** The same weights as tq2_0x16 (tq2_0.ts). */
+  /** Packs the same weights as tq2_0x16 (tq2_0.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src + 52, stride, w);
     for (let r: usize = 0; r < 16; r++) {
@@ -55,7 +61,7 @@ export class TQ1_0 extends TQ1_0_Facts {
   }
 }
 
-/** Element j of a plain row's block (type/block/tq1_0.ts). */
+/** Element j of a plain row's block (type/block/tq1_0.ts), as a digit 0..2. */
 function trit(row: usize, j: usize): u32 {
   let p = j & 31;
   let n = j >> 5;
@@ -70,7 +76,7 @@ function trit(row: usize, j: usize): u32 {
   return (q * 3) >> 8;
 }
 
-/** Address of the first vector of a packed block's runs, and of its quads 15. */
+/** Address of the first vector of a packed block's runs; last_quads_at: of its quads 15. */
 @inline
 export function runs_at(w: usize): usize {
   return w + 96;
@@ -81,7 +87,7 @@ export function last_quads_at(w: usize): usize {
   return w + 32;
 }
 
-/** Bounds of digits 1 and 2, to be kept in registers. */
+/** Bounds of the digits 1 and 2, to be kept in registers. */
 @inline
 export function bound1(): v128 {
   return v128.load8_splat(TRITS);
@@ -92,19 +98,19 @@ export function bound2(): v128 {
   return v128.load8_splat(TRITS, 1);
 }
 
-/** Codes of the first digits of v. b1, b2: bounds. */
+/** Codes from the first digits of v. b1, b2: bounds. */
 @inline
 export function first_trits(v: v128, b1: v128, b2: v128): v128 {
   return i8x16.abs(i8x16.add(i8x16.gt_s(v, b1), i8x16.gt_s(v, b2)));
 }
 
-/** v with the next digits first. */
+/** v with the next digit in first place. */
 @inline
 export function next_trits(v: v128): v128 {
   return i8x16.add(i8x16.add(v, v), v);
 }
 
-/** Codes of a vector of quads 15 of a run. */
+/** Codes of quad 15 of a run, from a vector of quads 15. */
 @inline
 export function last_trits(v: v128, run: i32): v128 {
   return v128.and(i16x8.shr_u(v, run << 1), held(3));
