@@ -335,7 +335,10 @@ function pass_of_4(y: usize, end: usize, h: usize): void {
   for (; y < end; y += h << 2) for (let p = y; p < y + h; p += 32) four(false, p, h, minus);
 }
 
-/** Two doublings of four vectors h bytes apart, for two columns side by side, which turbo joins. */
+/**
+ * Two doublings of the vectors at four places h bytes apart, for two vectors side by side, which
+ * turbo joins.
+ */
 @inline
 function four(inside: bool, y: usize, h: usize, minus: v128): void {
   const y1 = y + h;

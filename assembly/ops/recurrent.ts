@@ -43,8 +43,8 @@ function take_state(from: Tensor, cell: i32, to: usize, offset: usize, bytes: us
 }
 
 /**
- * dst [n, 1, n_tokens, n_seqs] = sum over k of weight[k] * the channel's value k - (taps - 1)
- * tokens later, plus the bias, if there is one; p0 = 1: silu of that.
+ * dst [n, 1, n_tokens, n_seqs] = sum over k of weight[k] * the channel's value taps - 1 - k tokens
+ * earlier, plus the bias, if there is one; p0 = 1: silu of that.
  *
  * src0: x, shaped as dst; src1: weights [taps, n]; src2: bias [n]; src3: states [n, taps - 1, 1,
  * cells], the last rows of x, the oldest first; src4: runs; src5: states that are written, if any.

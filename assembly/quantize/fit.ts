@@ -1,28 +1,35 @@
 /**
- * Entries and a scale for a sub-block of IQ2 and IQ3, whose digit l stands for 2 * l + 1 scales. Candidates of the scale round the elements to digits, entries
- * near them take their place, and the candidate whose digits fit the elements best gives the scale that is best for these.
+ * Search for the grid entries and the scale of a sub-block of IQ2 and IQ3, where digit l stands for
+ * 2 * l + 1 scales. Each candidate of the scale rounds the elements to digits and replaces the
+ * digits of a group by the nearest entry. The candidate whose digits fit the elements best gives
+ * the final scale: the best one for those digits.
  *
- * f32 sums are in ggml's order, so that the bytes are ggml's: what can be done at once is four candidates, one in each lane.
+ * f32 sums are in ggml's order, so that the bytes are ggml's. So SIMD computes four candidates at
+ * once, one in each lane.
  *
- * Source: ggml-quants.c, the middle of quantize_row_iq2_xxs_impl, _iq2_xs_, _iq2_s_, _iq3_xxs_ and _iq3_s_impl.
+ * Source: ggml-quants.c, the middle of quantize_row_iq2_xxs_impl, _iq2_xs_, _iq2_s_, _iq3_xxs_ and
+ * _iq3_s_impl.
  */
 import { low_bytes, nearest_i32x4 } from '../type/block/words';
 import { Grid, code4, code8 } from './grid';
 import { L, ROOT, WEIGHT, X, fail, failed, nearest4, nearest8 } from './work';
 
-/** What is rounded again when the scale is known: groups without an entry of their own digits, all if there is such a group, or all in any case. */
+/**
+ * Groups that are rounded again once the scale is known: those whose digits were not an entry; all
+ * groups if there is such a group; or all in any case.
+ */
 export const OFF_GRID: u32 = 0;
 export const ALL_IF_ANY: u32 = 1;
 export const ALL: u32 = 2;
 
-/** u8[4][32]: the candidates' digits. */
+/** u8[4][32]: digits of the four candidates. */
 const CANDIDATES = memory.data(4 * 32, 16);
-/** u8[16][4]: half of them, element by element. */
+/** u8[16][4]: digits of 16 elements, the four candidates interleaved. */
 const MIXED = memory.data(4 * 16, 16);
 /** f32[4] each. */
 const SUM_QX = memory.data(16, 16);
 const SUM_Q2 = memory.data(16, 16);
-/** u32[4]: a bit for each group whose digits had an entry. */
+/** u32[4]: a bit for each group whose digits were an entry. */
 const HITS = memory.data(16, 16);
 
 @inline
@@ -31,7 +38,7 @@ function digits4(x: usize, id: v128, most: v128): v128 {
   return i32x4.max_s(i32x4.splat(0), i32x4.min_s(most, q));
 }
 
-/** Rounds n elements to digits at `to`. */
+/** Rounds n elements of X to digits at `to`. */
 @inline
 function round(n: usize, eight: bool, inverse: f32, to: usize): void {
   const id = f32x4.splat(inverse);
@@ -40,7 +47,10 @@ function round(n: usize, eight: bool, inverse: f32, to: usize): void {
     v128.store(to, low_bytes(digits4(x, id, most), digits4(x + 16, id, most), digits4(x + 32, id, most), digits4(x + 48, id, most)));
 }
 
-/** Replaces the digits of group k by those of the entry nearest to them; whether they were an entry's. */
+/**
+ * Replaces the digits of group k by those of the nearest entry. Returns true if they were an entry
+ * already.
+ */
 @inline
 function snap(grid: Grid, eight: bool, scale: f32, to: usize, k: usize): bool {
   if (eight) {
@@ -61,7 +71,7 @@ function snap(grid: Grid, eight: bool, scale: f32, to: usize, k: usize): bool {
   return hit;
 }
 
-/** How well the digits of all four candidates fit n elements: SUM_QX and SUM_Q2. */
+/** Computes the fit of the digits of all four candidates to n elements: SUM_QX and SUM_Q2. */
 function sum_candidates(n: usize): void {
   let qx = f32x4.splat(0);
   let q2 = f32x4.splat(0);
@@ -144,14 +154,15 @@ function fit(grid: Grid, eight: bool, n: usize, range: f32, steps: i32, step: f3
 }
 
 /**
- * Digits to L; the scale, or 0 where work.ts says failed. n elements in groups of eight.
- * Candidates are 2 * steps + 1 scales about range / 5; until one fits, the scale is first_scale and the groups of first_hits have entries.
+ * Finds the digits of n elements in groups of eight, stores them to L and returns the scale, or 0
+ * if `failed` (work.ts). There are 2 * steps + 1 candidates of the scale around range / 5. If no
+ * candidate fits, the scale is first_scale, and first_hits tells the groups that are entries.
  */
 export function fit8(grid: Grid, n: usize, range: f32, steps: i32, first_scale: f32, first_hits: u32, again: u32): f32 {
   return fit(grid, true, n, range, steps, 0.1, first_scale, first_hits, again);
 }
 
-/** The same in groups of four, about range / 15. */
+/** As fit8, in groups of four, around range / 15. */
 export function fit4(grid: Grid, n: usize, range: f32, steps: i32, first_scale: f32, first_hits: u32, again: u32): f32 {
   return fit(grid, false, n, range, steps, 0.2, first_scale, first_hits, again);
 }

@@ -1,6 +1,7 @@
 /**
- * The grids as quantisers search them: an entry's digits (which level of the grid each of its elements has), the entry of a code, and, for a code that
- * no entry has, the entries next to it. Made when a type of the grid is first quantised, behind the static data.
+ * Grids for quantisers. A grid has the digits of each entry (the level of each of its elements),
+ * the entry of each code, and for a code without an entry the list of nearby entries. The tables of
+ * a type are made when it is first quantised, after the static data.
  *
  * Source: ggml-quants.c, iq2xs_init_impl and iq3xs_init_impl.
  */
@@ -9,19 +10,22 @@ import { IQ1_M, IQ1_S, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS } from '../type/id
 
 @unmanaged
 export class Grid {
-  /** u64 (eight digits) or u32 (four) for each entry, the first digit in the lowest byte. */
+  /** u64 (eight digits) or u32 (four) for each entry; the first digit is the lowest byte. */
   entries: usize;
-  /** i32 for each code: the index of its entry, or minus the address of a list of neighbours: how many, and their indices, as u16. */
+  /**
+   * i32 for each code: the index of its entry, or minus the address of a list of neighbours. A list
+   * is u16: the number of neighbours, then their indices.
+   */
   map: usize;
 }
 
 /** Grid[6]. */
 const GRIDS = memory.data(6 * 8, 8);
 const PAGE: usize = 65536;
-/** Behind all tables that were made. */
+/** End of the tables made so far. */
 let end: usize = 0;
 
-/** Eight digits of two bits -> their code. */
+/** Code of eight digits of two bits. */
 @inline
 export function code8(digits: u64): u32 {
   digits = (digits | (digits >> 6)) & 0x000f000f000f000f;
@@ -29,7 +33,7 @@ export function code8(digits: u64): u32 {
   return <u32>(digits | (digits >> 24)) & 0xffff;
 }
 
-/** Four digits of three bits -> their code. */
+/** Code of four digits of three bits. */
 @inline
 export function code4(digits: u32): u32 {
   digits = (digits | (digits >> 5)) & 0x003f003f;
@@ -46,18 +50,24 @@ function code_of(digits: u64, eight: bool): u32 {
   return eight ? code8(digits) : code4(<u32>digits);
 }
 
-/** Whether the memory reaches up to `to`, grown where it did not. */
+/** Grows the memory up to `to` if necessary. Returns false if that fails. */
 function reach(to: usize): bool {
   const pages = <i32>((to + (PAGE - 1)) / PAGE) - memory.size();
   return pages <= 0 || memory.grow(pages) >= 0;
 }
 
-/** Room for what one list needs beside its entries: the squared distance of each entry as u8, and u32 for each distance there can be. */
+/**
+ * Work of write_neighbours: the squared distance of each entry as u8, and a u32 counter for each
+ * possible distance.
+ */
 const DISTANCES = memory.data(2048, 16);
 const MOST_DISTANCE: usize = 4 * 7 * 7;
 const COUNTS = memory.data(4 * (4 * 7 * 7 + 1), 16);
 
-/** The list of the n entries' indices whose distance to `digits` is among the `nwant` smallest that occur, by distance and index. */
+/**
+ * Writes the list of the entries whose distance to `digits` is among the `nwant` smallest distances
+ * that occur, ordered by distance and then index. Returns the end of the list.
+ */
 function write_neighbours(entries: usize, n: u32, eight: bool, nwant: i32, digits: u64, list: usize): usize {
   memory.fill(COUNTS, 0, 4 * (MOST_DISTANCE + 1));
   const bytes: usize = eight ? 8 : 4;
@@ -70,7 +80,7 @@ function write_neighbours(entries: usize, n: u32, eight: bool, nwant: i32, digit
     store<u8>(DISTANCES + j, <u8>distance);
     store<u32>(COUNTS + 4 * distance, load<u32>(COUNTS + 4 * distance) + 1);
   }
-  // Where the indices of each distance begin.
+  // Turns the counts into the start of each distance's indices.
   let count: u32 = 0;
   let limit: usize = 0;
   for (let left = nwant; left > 0 && limit <= MOST_DISTANCE; limit++) {
@@ -91,7 +101,7 @@ function write_neighbours(entries: usize, n: u32, eight: bool, nwant: i32, digit
   return list + 2 + 2 * <usize>count;
 }
 
-/** False where memory ran out. */
+/** Makes the tables of a grid. Returns false if memory runs out. */
 function make(grid: Grid, bits: usize, n: u32, eight: bool, nwant: i32): bool {
   const bytes: usize = eight ? 8 : 4;
   const entries = (end + 15) & ~15;
@@ -122,12 +132,12 @@ function make(grid: Grid, bits: usize, n: u32, eight: bool, nwant: i32): bool {
   return true;
 }
 
-/** Whether rows of this type are found in a grid. */
+/** True if rows of this type are quantised by a grid. */
 export function in_grid(type: u32): bool {
   return type == IQ2_XXS || type == IQ2_XS || type == IQ2_S || type == IQ1_S || type == IQ1_M || type == IQ3_XXS || type == IQ3_S;
 }
 
-/** The grid of a type; without entries until prepare() was called for it. */
+/** The grid of a type. It has no entries before prepare() was called for the type. */
 export function grid_of(type: u32): Grid {
   // prettier-ignore
   switch (type) {
@@ -142,7 +152,10 @@ export function grid_of(type: u32): Grid {
   return changetype<Grid>(0);
 }
 
-/** Makes the tables of a type where they are missing. The first byte behind all tables, or 0 where memory ran out. */
+/**
+ * Makes the tables of a type if they are missing. Returns the end of all tables, or 0 if memory ran
+ * out.
+ */
 export function prepare(type: u32): usize {
   if (end == 0) end = __heap_base;
   if (!in_grid(type)) return end;

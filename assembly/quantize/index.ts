@@ -1,7 +1,8 @@
 /**
- * The module quantize.wasm: what llama-quantize writes, of every type: with importance weights, and of IQ1, IQ2 and IQ3, which search in grids. It is many
- * bytes and only ever wanted by whoever quantises a model, so it is not in the six builds. An instance has a memory of its own, which it may grow.
- * src/wasm/abi.ts has the types of what is here.
+ * The module quantize.wasm: writes what llama-quantize writes, for every type, with importance
+ * weights, and including IQ1, IQ2 and IQ3, which search grids. It is large and only used for
+ * quantising a model, so it is not part of the six builds. An instance has a memory of its own,
+ * which it may grow. src/wasm/abi.ts has the types of its exports.
  */
 import { WORK_BYTES } from '../type/block/work';
 import { IQ1_M, IQ1_S, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, blck_size, type_size } from '../type/ids';
@@ -14,7 +15,7 @@ import { begin } from './work';
 
 export { prepare } from './grid';
 
-/** Of the quantisers that search for scales. */
+/** Work area of the quantisers that search for scales. */
 const WORK = memory.data(<i32>WORK_BYTES, 16);
 
 function quantize_block(type: u32, grid: Grid, x: usize, y: usize, imatrix: usize): bool {
@@ -33,9 +34,12 @@ function quantize_block(type: u32, grid: Grid, x: usize, y: usize, imatrix: usiz
 }
 
 /**
- * ggml_quantize_chunk: nrows rows of n_per_row f32 at src -> block data at dst, as llama-quantize writes it; prepare(type) was called before.
- * imatrix: n_per_row weights, the same for every row, or 0, which iq2_xxs, iq2_xs and iq1_s do not take. Returns how many rows were quantised: fewer where
- * ggml would end the process, because the numbers or the weights of the next one are too large for sums in f32.
+ * ggml_quantize_chunk: converts nrows rows of n_per_row f32 at src to block data at dst, as
+ * llama-quantize writes it. prepare(type) must have been called.
+ *
+ * imatrix: n_per_row weights, the same for every row, or 0 (not allowed for iq2_xxs, iq2_xs and
+ * iq1_s). Returns the number of rows quantised. It is less than nrows if ggml would abort, because
+ * the numbers or weights of the next row are too large for sums in f32.
  */
 export function quantize_chunk(type: u32, src: usize, dst: usize, nrows: i32, n_per_row: i32, imatrix: usize): i32 {
   if (!in_grid(type)) {

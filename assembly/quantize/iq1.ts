@@ -1,8 +1,10 @@
 /**
- * Blocks of iq1_s and iq1_m: pictures of their bytes are in ../type/block/. False where ggml would end the process (work.ts, failed).
+ * Quantisers of iq1_s and iq1_m; ../type/block/ has pictures of their bytes. They return false if
+ * ggml would abort (`failed` in work.ts).
  *
- * Elements become -1, 0 and 1, each plus or minus an eighth for all of a sub-block (iq1_m: of eight). They are sorted, and all ways to part them in three are
- * tried; then eight by eight the entries near them take their place.
+ * Elements become -1, 0 and 1, each plus or minus an eighth: one sign for a sub-block, in iq1_m for
+ * eight elements. The sorted elements are split into three parts in all possible ways, and the best
+ * split gives the digits. Then each eight digits are replaced by a nearby entry.
  *
  * Source: ggml-quants.c, quantize_row_iq1_s_impl, quantize_row_iq1_m_impl.
  */
@@ -11,34 +13,46 @@ import { sum_squares, weigh } from '../type/block/search_qx';
 import { Grid, code8 } from './grid';
 import { L, SCALES, WEIGHT, fail, failed, larger, largest, nearest8, scale_code } from './work';
 
-/** Below this all elements of a sub-block count as zero (GROUP_MAX_EPS_IQ1_S, GROUP_MAX_EPS_IQ1_M). */
+/**
+ * If all elements of a sub-block are below this, they become zero (GROUP_MAX_EPS_IQ1_S,
+ * GROUP_MAX_EPS_IQ1_M).
+ */
 @inline
 const EPS_IQ1_S: f32 = 1e-12;
 @inline
 const EPS_IQ1_M: f32 = 1e-7;
 
-/** What the digits 0, 1 and 2 stand for: -1, 0 and 1, each with an eighth or less an eighth. */
+/** Value of the digits 0, 1 and 2: -1, 0 and 1, plus or minus an eighth. */
 @inline
 function value_of(digit: u32, minus: bool): f32 {
   return <f32>(<i32>digit - 1) + (minus ? <f32>-0.125 : <f32>0.125);
 }
 
-/** u8[32]: the elements' places in ascending order. */
+/** u8[32]: indices of the elements in ascending order. */
 const ORDER = memory.data(32, 16);
-/** f32[2][36]: sums over the sorted elements before each place, of weight * x and of the weights; in iq1_m first of the lower half's elements, then the upper's. */
+/**
+ * f32[2][36]: prefix sums over the sorted elements, of weight * x and of the weights. iq1_m has
+ * separate sums for the elements of the lower half and of the upper half.
+ */
 const SUM_X = memory.data(4 * 2 * 36, 16);
 const SUM_W = memory.data(4 * 2 * 36, 16);
 @inline
 const UPPER: usize = 4 * 36;
-/** f32[4] each: the sums of four ways. */
+/** f32[4] each: sums of four candidate splits, twice. */
 const QX = memory.data(2 * 16, 16);
 const Q2 = memory.data(2 * 16, 16);
 /** u16[4]: the entries of a sub-block. */
 const INDEX = memory.data(2 * 4, 8);
-/** u8[16]: iq1_s: whether a sub-block's eighth comes off; iq1_m: 2 where that of its lower half does, plus 1 where that of the upper does. */
+/**
+ * u8[16]. iq1_s: 1 if a sub-block's eighth is subtracted. iq1_m: 2 if that of its lower half is
+ * subtracted, plus 1 if that of the upper half is.
+ */
 const SHIFTS = memory.data(16, 16);
 
-/** Equal elements stay in their order, as glibc's qsort leaves them: which gets which digit depends on it. */
+/**
+ * Sorts the n elements at x into ORDER. Equal elements keep their order, as in glibc's qsort; the
+ * digits depend on it.
+ */
 function sort(x: usize, n: usize): void {
   for (let i: usize = 0; i < n; i++) {
     const v = load<f32>(x + 4 * i);
@@ -52,7 +66,10 @@ function sort(x: usize, n: usize): void {
   }
 }
 
-/** Digits to L: 0 for the sorted elements before i1, 1 before i2, then 2; the other way round where the scale is negative. */
+/**
+ * Stores the digits to L: 0 for the sorted elements before i1, 1 before i2, then 2; reversed if the
+ * scale is negative.
+ */
 function store_digits(n: usize, i1: usize, i2: usize, negative: bool): void {
   for (let j: usize = 0; j < n; j++) {
     const digit = j < i1 ? 0 : j < i2 ? 1 : 2;
@@ -60,7 +77,9 @@ function store_digits(n: usize, i1: usize, i2: usize, negative: bool): void {
   }
 }
 
-/** The entry of group k: its own digits', or the nearest one's; sets off_grid where it is not its own. */
+/**
+ * Chooses the entry of group k: that of its own digits, or the nearest one, which sets off_grid.
+ */
 let off_grid: bool = false;
 function choose(grid: Grid, x: usize, k: usize, scale: f32, minus: bool): u32 {
   const code = code8(load<u64>(L + 8 * k));
@@ -68,7 +87,7 @@ function choose(grid: Grid, x: usize, k: usize, scale: f32, minus: bool): u32 {
   return nearest8(grid, code, x + 32 * k, WEIGHT + 32 * k, scale, value_of(0, minus), value_of(1, minus), value_of(2, minus));
 }
 
-/** Sums over the chosen entries of n elements, added one by one to what sum_qx and sum_q2 hold. */
+/** Sums over the chosen entries: add_entry adds the elements of one entry, one by one. */
 let sum_qx: f32 = 0;
 let sum_q2: f32 = 0;
 function add_entry(grid: Grid, x: usize, k: usize, index: u32, minus: bool, times: f32): void {
@@ -82,14 +101,14 @@ function add_entry(grid: Grid, x: usize, k: usize, index: u32, minus: bool, time
   }
 }
 
-/** The best way found: f32 score and scale, the two places that part the elements, and which eighths. */
+/** The best split so far: score and scale (f32), its two borders, and the signs of its eighths. */
 let best: f32 = 0;
 let scale: f32 = 0;
 let part1: i32 = -1;
 let part2: usize = 0;
 let shift: u32 = 0;
 
-/** Way `lane` of QX and Q2, if it is better than the best so far. */
+/** Takes candidate `lane` of QX and Q2 if it beats the best so far. */
 @inline
 function consider(lane: usize, i1: usize, i2: usize, which: u32): void {
   const qx = load<f32>(QX + 4 * lane);
@@ -102,14 +121,20 @@ function consider(lane: usize, i1: usize, i2: usize, which: u32): void {
   shift = which;
 }
 
-/** Whether any of four ways may be better: the best only gets better, so none of the others has to be looked at. */
+/**
+ * True if any of four candidates may beat the best. Since the best only improves, the others need
+ * no further look.
+ */
 @inline
 function promises(qx: v128, q2: v128): bool {
   const better = f32x4.gt(f32x4.mul(qx, qx), f32x4.mul(f32x4.splat(best), q2));
   return v128.any_true(v128.and(f32x4.gt(q2, f32x4.splat(0)), better));
 }
 
-/** weight * x or the weights of the parts, times what they stand for, added up; of `squares` times that once more. */
+/**
+ * Adds up weight * x (or the weights) of the three parts, each times the value of its digit; with
+ * `squares` times the value's square.
+ */
 @inline
 function parted(before: f32, at: v128, all: f32, minus: bool, squares: bool): v128 {
   let a = before * value_of(0, minus);
@@ -144,7 +169,7 @@ function part_iq1_s(x: usize): void {
   for (let i1: usize = 0; i1 <= 32; i1++) {
     const x1 = load<f32>(SUM_X + 4 * i1);
     const w1 = load<f32>(SUM_W + 4 * i1);
-    // Four places of the second parting at a time.
+    // Four positions of the second border at a time.
     for (let i2 = i1; i2 <= 32; i2 += 4) {
       const x2 = v128.load(SUM_X + 4 * i2);
       const w2 = v128.load(SUM_W + 4 * i2);
@@ -214,13 +239,18 @@ export function quantize_iq1_s(grid: Grid, x: usize, y: usize, imatrix: usize): 
   return true;
 }
 
-/** The sums of the four choices of eighths, [++, +-, -+, --] of the lower and the upper half: one half's part. The largest values are 1.125 and 0.875. */
+/**
+ * Largest values, 1.125 or 0.875, for the four choices of signs [++, +-, -+, --] of the lower and
+ * the upper half: one half's part. Used for the sums of the four choices.
+ */
 @inline
 function largest_values(upper: bool): v128 {
   return upper ? f32x4(1.125, 0.875, 1.125, 0.875) : f32x4(1.125, 1.125, 0.875, 0.875);
 }
 
-/** The squares' difference of the first and the second value, and of the second and the third. */
+/**
+ * Difference of the squares of the first and second value; second_steps: of the second and third.
+ */
 @inline
 function first_steps(upper: bool): v128 {
   return upper ? f32x4(0.75, 1.25, 0.75, 1.25) : f32x4(0.75, 0.75, 1.25, 1.25);
@@ -274,7 +304,7 @@ function part_iq1_m(x: usize): void {
   }
 }
 
-/** Whether the eighth of half k of a sub-block comes off. */
+/** True if the eighth of half k of a sub-block is subtracted. */
 @inline
 function is_minus(shifts: u32, k: usize): bool {
   return k == 0 ? shifts >= 2 : (shifts & 1) == 1;
@@ -321,7 +351,7 @@ export function quantize_iq1_m(grid: Grid, x: usize, y: usize, imatrix: usize): 
   let d = max_scale / 15;
   const id: f32 = 1 / d;
   sum_qx = sum_q2 = 0;
-  // Sub-blocks of zeros count with entry 0, as ggml counts them.
+  // Sub-blocks of zeros count with entry 0, as in ggml.
   for (let ib: usize = 0; ib < 16; ib++) {
     const xb = x + 64 * ib;
     const shifts = <u32>load<u8>(SHIFTS + ib);

@@ -1,7 +1,9 @@
 /**
- * Blocks of iq2_xxs, iq2_xs and iq2_s: pictures of their bytes are in ../type/block/. False where ggml would end the process (work.ts, failed).
+ * Quantisers of iq2_xxs, iq2_xs and iq2_s; ../type/block/ has pictures of their bytes. They return
+ * false if ggml would abort (`failed` in work.ts).
  *
- * Source: ggml-quants.c, quantize_row_iq2_xxs_impl, quantize_row_iq2_xs_impl, quantize_row_iq2_s_impl.
+ * Source: ggml-quants.c, quantize_row_iq2_xxs_impl, quantize_row_iq2_xs_impl,
+ * quantize_row_iq2_s_impl.
  */
 import { f32_to_f16 } from '../simd';
 import { EPS, sum_squares } from '../type/block/search_qx';
@@ -10,11 +12,13 @@ import { ALL, OFF_GRID, fit8 } from './fit';
 import { Grid, code8 } from './grid';
 import { L, SCALES, WEIGHT, X, even_out, failed, larger, largest, scale_code, take_sub_block } from './work';
 
-/** Below this all elements of a sub-block of iq2_s count as zero (GROUP_MAX_EPS_IQ2_S). */
+/**
+ * If all elements of a sub-block of iq2_s are below this, they become zero (GROUP_MAX_EPS_IQ2_S).
+ */
 @inline
 const EPS_IQ2_S: f32 = 1e-8;
 
-/** The entry whose digits L has for group k. */
+/** Index of the entry with the digits of group k in L. */
 @inline
 function entry(grid: Grid, k: usize): u32 {
   return load<i32>(grid.map + 4 * <usize>code8(load<u64>(L + 8 * k)));
@@ -57,13 +61,16 @@ export function quantize_iq2_xxs(grid: Grid, x: usize, y: usize, imatrix: usize)
   return true;
 }
 
-/** Digits to L for sixteen elements about their largest; the scale. */
+/**
+ * Finds the digits of sixteen elements, with candidates around their largest, and returns the
+ * scale.
+ */
 function fit_half(grid: Grid, max: f32): f32 {
   memory.fill(L, 0, 16);
   return fit8(grid, 16, max, 9, max / 5, 3, OFF_GRID);
 }
 
-/** The scales of sixteen sub-blocks as nibbles at `to`. */
+/** Stores the scales of sixteen sub-blocks as nibbles at `to`. */
 function store_scales(to: usize, id: f32): void {
   for (let ib: usize = 0; ib < 8; ib++) {
     const low = scale_code(id, load<f32>(SCALES + 8 * ib), 15);

@@ -1,5 +1,6 @@
 /**
- * Blocks of iq3_xxs and iq3_s: pictures of their bytes are in ../type/block/. False where ggml would end the process (work.ts, failed).
+ * Quantisers of iq3_xxs and iq3_s; ../type/block/ has pictures of their bytes. They return false if
+ * ggml would abort (`failed` in work.ts).
  *
  * Source: ggml-quants.c, quantize_row_iq3_xxs_impl, quantize_row_iq3_s_impl.
  */
@@ -9,11 +10,14 @@ import { ALL_IF_ANY, OFF_GRID, fit4 } from './fit';
 import { Grid, code4 } from './grid';
 import { L, SCALES, X, even_out, failed, larger, largest, scale_code, take_sub_block } from './work';
 
-/** Below this all elements of a sub-block of iq3_xxs count as zero (GROUP_MAX_EPS_IQ3_XXS). */
+/**
+ * If all elements of a sub-block of iq3_xxs are below this, they become zero
+ * (GROUP_MAX_EPS_IQ3_XXS).
+ */
 @inline
 const EPS_IQ3_XXS: f32 = 1e-8;
 
-/** The entry whose digits L has for group k. */
+/** Index of the entry with the digits of group k in L. */
 @inline
 function entry(grid: Grid, k: usize): u32 {
   return load<i32>(grid.map + 4 * <usize>code4(load<u32>(L + 4 * k)));
@@ -57,8 +61,9 @@ export function quantize_iq3_s(grid: Grid, x: usize, y: usize, imatrix: usize): 
   memory.fill(y, 0, 110);
   const sigma2: f32 = (<f32>2 * sum_squares(x, 256)) / 256;
   let max_scale: f32 = 0;
-  // Indices and signs are written one behind the other, high bits to the sub-block's own place: behind a sub-block of zeros, which writes none,
-  // the former stand where those of the sub-block before belong. So they do in ggml's files.
+  // Indices and signs are appended, while high bits go to the sub-block's own place. A sub-block of
+  // zeros appends nothing, so the indices and signs of later sub-blocks move one place down. ggml's
+  // files have the same.
   let written: usize = 0;
   for (let ib: usize = 0; ib < 8; ib++, x += 128) {
     store<f32>(SCALES + 4 * ib, 0);

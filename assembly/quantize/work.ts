@@ -1,19 +1,28 @@
-/** What the quantisers of the IQ formats share of a sub-block: buffers, which no other thread sees, and the search for the nearest entry of a grid. */
+/**
+ * Code shared by the quantisers of the IQ formats: buffers for a sub-block, which no other thread
+ * sees, and the search for the nearest entry of a grid.
+ */
 import { weigh } from '../type/block/search_qx';
 import { nearest_int } from '../type/block/words';
 import { Grid } from './grid';
 
-/** f32[32]: the sub-block's magnitudes, some with a minus sign where the signs' parity wants it. */
+/**
+ * f32[32]: magnitudes of the sub-block's elements. Some have a minus sign, to make the number of
+ * signs even.
+ */
 export const X = memory.data(4 * 32, 16);
-/** f32[32]: importance of its elements, and the square root of it. */
+/** f32[32]: importance of the elements, and its square root. */
 export const WEIGHT = memory.data(4 * 32, 16);
 export const ROOT = memory.data(4 * 32, 16);
-/** u8[32]: the digit of each element in the entries that were chosen. */
+/** u8[32]: digit of each element in the chosen entries. */
 export const L = memory.data(32, 16);
-/** f32[16]: the scale of each sub-block. */
+/** f32[16]: scale of each sub-block. */
 export const SCALES = memory.data(4 * 16, 16);
 
-/** Whether ggml would end the process here: no entry is near enough to count, because a number or an importance weight is too large, or none. */
+/**
+ * True if ggml would abort: no entry is near enough, because a number or an importance weight is
+ * too large or NaN.
+ */
 export let failed = false;
 
 export function begin(): void {
@@ -24,7 +33,7 @@ export function fail(): void {
   failed = true;
 }
 
-/** C's MAX, which a NaN on the left loses and on the right wins. */
+/** C's MAX: a NaN on the left is replaced by the right operand, a NaN on the right is returned. */
 @inline
 export function larger(a: f32, b: f32): f32 {
   return a > b ? a : b;
@@ -38,8 +47,8 @@ export function largest(x: usize, n: usize, magnitudes: bool): f32 {
 }
 
 /**
- * The magnitudes of n elements at x to X, their importance to WEIGHT and ROOT; returns a bit for each minus sign. Without an imatrix the importance is
- * x^2 + floor.
+ * Stores the magnitudes of n elements at x to X, and their importance to WEIGHT and ROOT; without
+ * an imatrix the importance is x^2 + floor. Returns a bit for each minus sign.
  */
 export function take_sub_block(x: usize, n: usize, imatrix: usize, sigma2: f32, floor: f32): u32 {
   const zero = f32x4.splat(0);
@@ -59,8 +68,9 @@ export function take_sub_block(x: usize, n: usize, imatrix: usize, sigma2: f32, 
 }
 
 /**
- * Makes the number of minus signs of each eight elements even, by giving the least important one the wrong sign: in X, and in the bits. Returns seven bits for
- * each eight, the eighth follows from them.
+ * Makes the number of minus signs of each eight elements even, by giving the least important
+ * element the wrong sign: in X and in the bits. Returns seven bits for each eight; the eighth
+ * follows from them.
  */
 export function even_out(signs: u32, x: usize, n: usize): u32 {
   let packed: u32 = 0;
@@ -86,12 +96,12 @@ export function even_out(signs: u32, x: usize, n: usize): u32 {
   return packed;
 }
 
-/** The code of a sub-block's scale: 2 * code + 1 steps of 1/id, code 0 to most. */
+/** Code (0 to most) of a sub-block's scale, which stands for (2 * code + 1) / id. */
 export function scale_code(id: f32, scale: f32, most: i32): u32 {
   return <u32>max(0, min(most, nearest_int(<f32>0.5 * (id * scale - 1))));
 }
 
-/** f32[levels][digits]: weight * (scale * level - x)^2 of each element for each of its levels. */
+/** f32[levels][digits]: weight * (scale * level - x)^2, for each element and each level. */
 const ERRORS = memory.data(4 * 32, 16);
 
 @inline
@@ -105,7 +115,10 @@ function error_at(list: u64, i: u32, digits: u32): f32 {
   return load<f32>(ERRORS + 4 * <usize>((<u32>(list >> (8 * i)) & 255) * digits + i));
 }
 
-/** The nearest of the neighbours; errors are summed in the order of the elements, and the first of equals stays. */
+/**
+ * Index of the nearest of the neighbours in `list`. Errors are summed in the order of the elements,
+ * and the first of equal ones wins.
+ */
 @inline
 function nearest_of(grid: Grid, list: usize, eight: bool): u32 {
   const digits: u32 = eight ? 8 : 4;
@@ -129,7 +142,10 @@ function nearest_of(grid: Grid, list: usize, eight: bool): u32 {
   return found;
 }
 
-/** The index of the entry with these eight digits, or of the best one near them where there is none: elements stand for scale * (a, b, c)[digit]. */
+/**
+ * Index of the entry with these eight digits, or of the best of its neighbours if there is none. An
+ * element stands for scale * (a, b, c)[digit].
+ */
 export function nearest8(grid: Grid, code: u32, x: usize, weight: usize, scale: f32, a: f32, b: f32, c: f32): u32 {
   const index = load<i32>(grid.map + 4 * <usize>code);
   if (index >= 0) return index;
@@ -141,7 +157,7 @@ export function nearest8(grid: Grid, code: u32, x: usize, weight: usize, scale: 
   return nearest_of(grid, <usize>-index, true);
 }
 
-/** The same of four digits, which stand for scale * (2 * digit + 1). */
+/** As nearest8, for four digits that stand for scale * (2 * digit + 1). */
 export function nearest4(grid: Grid, code: u32, x: usize, weight: usize, scale: f32): u32 {
   const index = load<i32>(grid.map + 4 * <usize>code);
   if (index >= 0) return index;

@@ -1,11 +1,16 @@
-/** From f32 to block data: rows of activations. (What files hold is made by quantize.wasm, assembly/quantize/.) */
+/**
+ * Conversion of rows of activations from f32 to block data. (quantize.wasm makes the data of files,
+ * see assembly/quantize/.)
+ */
 import { WORK_BYTES } from './block/work';
 import { Q8_0, Q8_1, Q8_K, blck_size, type_size } from './ids';
 import { quantize_row } from './traits';
 
 /**
- * quantize_row for what an integer product reads: a block with a NaN or an Inf gets the scale NaN, as in matmul/act.ts. ggml's own quantisers, whose
- * bytes files have, ignore a NaN, and the product would be a finite number that is wrong. (An activation beyond 8.3 million leaves q8_0's f16 scale: Inf, as in ggml.)
+ * quantize_row for rows that an integer product reads. A block with a NaN or an Inf gets the scale
+ * NaN, as in matmul/act.ts. ggml's own quantisers, whose bytes are in files, ignore a NaN, so the
+ * product would be a finite, wrong number. (Activations beyond 8.3 million overflow q8_0's f16
+ * scale, which becomes Inf as in ggml.)
  */
 export function quantize_activations(type: u32, x: usize, y: usize, k: i32): void {
   quantize_row(type, x, y, k);
@@ -19,11 +24,11 @@ export function quantize_activations(type: u32, x: usize, y: usize, k: i32): voi
     if (!v128.any_true(odd)) continue;
     if (type == Q8_K) store<f32>(y, NaN);
     else store<u16>(y, 0x7e00);
-    if (type == Q8_1) store<u16>(y, 0x7e00, 2); // of d * sum, too
+    if (type == Q8_1) store<u16>(y, 0x7e00, 2); // also of d * sum
   }
 }
 
-/** Bytes of the work area that the searches of quantize_row need, for each thread. */
+/** Bytes of the work area that the searches of quantize_row need for each thread. */
 export function quantize_work_size(): usize {
   return WORK_BYTES;
 }

@@ -19,8 +19,8 @@ import { pack_f16 } from './group';
 const POWERS = memory.data<u8>([1, 3, 9, 27, 81]);
 
 /**
- * Largest bytes whose first digit is 0 and is at most 1. The digit is 1 or 2 from byte 86 on, and 2
- * from byte 171 on; minus 128.
+ * Bounds of the first digit, as bytes - 128: a byte above 85 has the digit 1 or 2, one above 170
+ * has 2.
  */
 const TRITS = memory.data<i8>([-43, 42]);
 

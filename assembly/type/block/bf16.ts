@@ -5,7 +5,7 @@
  */
 import { hsum_f32, madd } from '../../simd';
 
-/** Four bf16 at p (8 bytes) -> f32x4. */
+/** Loads four bf16 at p (8 bytes) as f32x4. */
 @inline
 function load_bf16x4(p: usize): v128 {
   return i32x4.shl(v128.load16x4_u(p), 16);
@@ -23,7 +23,7 @@ export function dequantize_row_bf16(x: usize, y: usize, k: i32): void {
   for (; x < end; x += 2, y += 4) store<u32>(y, <u32>load<u16>(x) << 16);
 }
 
-/** Round to nearest even; a NaN is made quiet and keeps its upper payload. */
+/** Rounds to nearest even; a NaN becomes quiet and keeps its upper payload. */
 export function quantize_row_bf16(x: usize, y: usize, k: i32): void {
   const end = x + (<usize>k << 2);
   for (; x < end; x += 4, y += 2) {
@@ -34,8 +34,8 @@ export function quantize_row_bf16(x: usize, y: usize, k: i32): void {
 }
 
 /**
- * bf16 weights . f32 activations. Four sums, as in all products of floats. A function returns one value, so that what a loop holds in locals
- * is written where the loop is.
+ * bf16 weights . f32 activations. Four sums, as in all products of floats. AssemblyScript functions
+ * return one value, so the sums are locals and the loop is written out here.
  */
 export function vec_dot_bf16_f32(n: i32, x: usize, y: usize): f32 {
   let s0 = f32x4.splat(0);

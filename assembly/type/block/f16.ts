@@ -23,15 +23,16 @@ export function quantize_row_f16(x: usize, y: usize, k: i32): void {
 
 const WIDEN = memory.data<u32>([0x8fffe000, 0x77800000, 0x7c007c00], 4);
 
-/** f16x4_to_f32x4 of finite numbers: shifted into place and times 2^112. */
+/** f16x4_to_f32x4 of finite numbers: bits shifted into place, times 2^112. */
 @inline
 function widen_finite(p: usize, mask: v128, scale: v128): v128 {
   return f32x4.mul(v128.and(i32x4.shl(v128.load16x4_s(p), 13), mask), scale);
 }
 
 /**
- * f16 weights . f32 activations: no rounding of the activations, so closer to the truth than ggml's f16 . f16.
- * The loop takes every weight for finite and keeps the largest exponent seen; a row with Inf or NaN is summed again, exactly.
+ * f16 weights . f32 activations. The activations are not rounded, so this is more exact than ggml's
+ * f16 . f16. The loop assumes finite weights and keeps the largest exponent; a row with Inf or NaN
+ * is summed again by a slower, exact loop.
  */
 export function vec_dot_f16_f32(n: i32, x: usize, y: usize): f32 {
   const mask = v128.load32_splat(WIDEN);
@@ -65,7 +66,7 @@ function finish(end: usize, p: usize, q: usize, s: v128): f32 {
   return sum;
 }
 
-/** For rows with Inf or NaN: the result is one of them. */
+/** For rows with Inf or NaN, so that the result is right for these too. */
 function vec_dot_f16_f32_any(n: i32, x: usize, y: usize): f32 {
   return finish(x + (<usize>n << 1), x, y, f32x4.splat(0));
 }

@@ -11,7 +11,10 @@ export function quantize_row_f32(x: usize, y: usize, k: i32): void {
   memory.copy(y, x, <usize>k << 2);
 }
 
-/** Four accumulators (a fused add waits four cycles), 16 elements a round; then four at a time, then one by one. The order depends on n alone. */
+/**
+ * x . y of n f32. Four accumulators (a fused multiply-add has a latency of four cycles), 16
+ * elements a round; then four at a time, then one by one. The order depends on n only.
+ */
 export function vec_dot_f32(n: i32, x: usize, y: usize): f32 {
   let s0 = f32x4.splat(0);
   let s1 = f32x4.splat(0);

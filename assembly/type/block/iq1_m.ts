@@ -1,8 +1,9 @@
 /**
  * iq1_m: 256 elements in 56 bytes, x = d * (2 * scale + 1) * (grid value +- 1/8); sub-blocks of 16.
  *
- *   0                                  32                                              48                                              56
- *   | 32 x u8: grid index, low 8 bits  | qh: 32 x 4 bits: 3 index, 1 minus an eighth   | 4 x u16: 4 x 3 bits scale, 4 bits of d (f16)  |
+ *   0                                 32                        48                            56
+ *   | 32 x u8: grid index, low 8 bits | qh: 32 x 4 bits:        | 4 x u16: 4 x 3 bits scale,  |
+ *                                       3 index, 1 minus 1/8      4 bits of d (f16)
  */
 import { f16_to_f32 } from '../../simd';
 import { grid2, iq1s_grid } from './iq_grids';
@@ -19,7 +20,7 @@ export function dequantize_row_iq1_m(x: usize, y: usize, k: i32): void {
       const qh = <u32>load<u8>(x + j, 32);
       const a = <u32>load<u8>(x + 2 * j) | ((qh & 0x07) << 8);
       const b = <u32>load<u8>(x + 2 * j, 1) | ((qh & 0x70) << 4);
-      // The grid's 8 is in it.
+      // Includes the 8 of the grid.
       // prettier-ignore
       const eighth = i8x16.shuffle(
         i8x16.splat(qh & 0x08 ? -9 : -7), i8x16.splat(qh & 0x80 ? -9 : -7),

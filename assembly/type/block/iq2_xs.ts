@@ -1,8 +1,10 @@
 /**
- * iq2_xs: 256 elements in 74 bytes, x = d * (scale + 0.5) / 4 * sign * grid value; sub-blocks of 16.
+ * iq2_xs: 256 elements in 74 bytes, x = d * (scale + 0.5) / 4 * sign * grid value; sub-blocks of
+ * 16.
  *
- *   0        2                                                            66                       74
- *   | d: f16 | 32 x u16: 9 bits grid index, 7 sign bits (eighth by parity) | 16 scales of 4 bits   |
+ *   0        2                                                66                      74
+ *   | d: f16 | 32 x u16: 9 bits grid index, 7 sign bits       | 16 scales of 4 bits   |
+ *              (the eighth sign follows from parity)
  */
 import { f16_to_f32 } from '../../simd';
 import { even_signs, grid2, iq2xs_grid } from './iq_grids';

@@ -1,8 +1,11 @@
 /**
- * iq2_xxs: 256 elements in 66 bytes, x = d * (scale + 0.5) / 4 * sign * grid value; sub-blocks of 32.
+ * iq2_xxs: 256 elements in 66 bytes, x = d * (scale + 0.5) / 4 * sign * grid value; sub-blocks of
+ * 32.
  *
- *   0        2                                                                                    66
- *   | d: f16 | 8 x { 4 x u8 grid index, u32: 4 x 7 sign bits (eighth by parity), 4 bits scale }   |
+ *   0        2                                                                       66
+ *   | d: f16 | 8 x { 4 x u8 grid index, u32: 4 x 7 sign bits, 4 bits scale }         |
+ *
+ * The eighth sign of each seven follows from parity.
  */
 import { f16_to_f32 } from '../../simd';
 import { even_signs, grid2, iq2xxs_grid } from './iq_grids';

@@ -1,8 +1,9 @@
 /**
  * iq3_s: 256 elements in 110 bytes, x = d * (2 * scale + 1) * sign * grid value; sub-blocks of 32.
  *
- *   0        2                                 66                             74                  106                   110
- *   | d: f16 | 64 x u8: grid index, low 8 bits | qh: 64 x 1 bit: ninth bits   | 32 x 8 sign bits  | 8 scales of 4 bits  |
+ *   0        2                    66                   74                 106                110
+ *   | d: f16 | 64 x u8: grid      | qh: 64 x 1 bit:    | 32 x 8 sign bits | 8 scales of 4    |
+ *              index, low 8 bits    ninth bits                               bits
  */
 import { f16_to_f32 } from '../../simd';
 import { grid4, iq3s_grid } from './iq_grids';

@@ -1,8 +1,11 @@
 /**
- * iq3_xxs: 256 elements in 98 bytes, x = d * (scale + 0.5) / 2 * sign * grid value; sub-blocks of 32.
+ * iq3_xxs: 256 elements in 98 bytes, x = d * (scale + 0.5) / 2 * sign * grid value; sub-blocks of
+ * 32.
  *
- *   0        2                       66                                                                98
- *   | d: f16 | 64 x u8 grid index    | 8 x u32: 4 x 7 sign bits (eighth by parity), 4 bits scale       |
+ *   0        2                      66                                               98
+ *   | d: f16 | 64 x u8 grid index   | 8 x u32: 4 x 7 sign bits, 4 bits scale         |
+ *
+ * The eighth sign of each seven follows from parity.
  */
 import { f16_to_f32 } from '../../simd';
 import { even_signs, grid4, iq3xxs_grid } from './iq_grids';

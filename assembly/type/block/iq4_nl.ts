@@ -1,5 +1,5 @@
 /**
- * iq4_nl: 32 elements in 18 bytes, x = d * KVALUES[q]: sixteen levels, closer together around zero.
+ * iq4_nl: 32 elements in 18 bytes, x = d * KVALUES[q]: sixteen levels, denser around zero.
  *
  *   0        2                                            18
  *   | d: f16 | qs: 16 bytes, low nibble j, high j + 16    |
@@ -34,8 +34,8 @@ export function dequantize_row_iq4_nl(x: usize, y: usize, k: i32): void {
 }
 
 /**
- * Which of four f32 lie below the middle between level j / 4 and the next: the middle itself belongs to the upper one,
- * and a NaN is below no middle, so it gets the highest level.
+ * All bits set for those of four f32 that lie below the middle between level j / 4 and the next.
+ * Ties go up. A NaN compares false and so gets the highest level.
  */
 @inline
 function below_middle(x2: v128, j: usize): v128 {
@@ -54,7 +54,7 @@ function nearest_level(x: v128): v128 {
   return level;
 }
 
-/** Its index, as i32. */
+/** Index of the level nearest to each of four f32, as i32. */
 function nearest_index(x: v128): v128 {
   const x2 = f32x4.add(x, x);
   let index = i32x4.splat(15);
@@ -78,8 +78,9 @@ function store_codes(x: usize, codes: usize, id: f32): void {
 }
 
 /**
- * The scale of 32 elements: least weighted error among `max / -127` and `max / (-127 + t)`, t = -ntry..ntry (ntry <= 0: the first
- * alone, with the largest element mapped to -127 instead of 127). Codes of that first candidate into `codes`.
+ * Scale of 32 elements with the least weighted error. Candidates are `max / -127` and `max / (-127
+ * + t)`, t = -ntry..ntry; with ntry <= 0 there is only the first, which maps the largest element to
+ * -127 instead of 127. Stores the codes of the first candidate to `codes`.
  */
 function search_scale(x: usize, w: usize, codes: usize, ntry: i32, work: usize): f32 {
   let amax: f32 = 0;
@@ -101,7 +102,7 @@ function search_scale(x: usize, w: usize, codes: usize, ntry: i32, work: usize):
   let d: f32 = 0;
   let best: f32 = 0;
   const lanes = work + LANES;
-  const last = ntry > 0 ? 2 * ntry : -1; // candidate -1 is the first, 0..2 * ntry are the t
+  const last = ntry > 0 ? 2 * ntry : -1; // candidate -1 is the first, candidates 0..2 * ntry are the t
   for (let step = -1; step <= last; step += 4) {
     const t = f32x4.convert_i32x4_s(i32x4.add(i32x4.splat(step - ntry), i32x4(0, 1, 2, 3)));
     let id = f32x4.div(f32x4.add(t, f32x4.splat(-127)), f32x4.splat(max));
@@ -137,7 +138,10 @@ function pack(y: usize, codes: usize): void {
   v128.store(y, v128.or(v128.load(codes), i8x16.shl(v128.load(codes, 16), 4)));
 }
 
-/** ntry -1 is ggml's quantize_row_iq4_nl_ref, 7 its quantize_iq4_nl with or without an imatrix. */
+/**
+ * Quantises k elements. ntry = -1 is ggml's quantize_row_iq4_nl_ref, ntry = 7 its quantize_iq4_nl
+ * with or without an imatrix.
+ */
 function quantize(x: usize, y: usize, k: i32, imatrix: usize, ntry: i32, work: usize): void {
   for (const end = x + (<usize>k << 2); x < end; x += 128, y += BYTES) {
     weigh(work + WEIGHT, x, imatrix, imatrix ? sum_squares(x, 32) * <f32>0.0625 : 0, 32);
@@ -157,7 +161,7 @@ export function quantize_imatrix_iq4_nl(x: usize, y: usize, k: i32, imatrix: usi
   quantize(x, y, k, imatrix, 7, work);
 }
 
-/** One block of iq4_xs at y (see there): eight scales, then codes. */
+/** Quantises one block of iq4_xs to y (see iq4_xs.ts): eight scales, then codes. */
 export function quantize_block_iq4_xs(x: usize, y: usize, imatrix: usize, work: usize): void {
   const sigma2: f32 = imatrix ? sum_squares(x, 256) * <f32>0.0078125 : 0;
   let amax: f32 = 0;

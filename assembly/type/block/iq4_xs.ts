@@ -1,9 +1,10 @@
 /**
- * iq4_xs: 256 elements in 136 bytes, x = d * (scale - 32) * KVALUES[q], levels as in iq4_nl; sub-blocks of 32.
+ * iq4_xs: 256 elements in 136 bytes, x = d * (scale - 32) * KVALUES[q], levels as in iq4_nl;
+ * sub-blocks of 32.
  *
- *   0        2                4                   8                                                               136
- *   | d: f16 | scales_h: u16, | scales_l: u32,    | qs: 8 x 16 bytes, low nibble 32j + i, high 32j + 16 + i       |
- *              bits 2j: high 2  bits 4j: low 4
+ *   0        2                4                   8                                           136
+ *   | d: f16 | scales_h: u16, | scales_l: u32,    | qs: 8 x 16 bytes, low nibble 32j + i,     |
+ *              bits 2j: high 2  bits 4j: low 4      high 32j + 16 + i
  *              bits of scale j  bits of scale j
  */
 import { dot_i8, f16_to_f32, held, hsum_f32, lookup16, madd } from '../../simd';
@@ -33,7 +34,9 @@ export function dequantize_row_iq4_xs(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** imatrix 0: ggml's quantize_row_iq4_xs_ref, which runs the same search. */
+/**
+ * Quantises k elements. imatrix 0: as ggml's quantize_row_iq4_xs_ref, which runs the same search.
+ */
 export function quantize_imatrix_iq4_xs(x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
   for (const end = x + (<usize>k << 2); x < end; x += 1024, y += BYTES) {
     quantize_block_iq4_xs(x, y, imatrix, work);

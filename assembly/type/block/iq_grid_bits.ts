@@ -1,11 +1,16 @@
 /**
- * Which values occur together in the grids of ggml's IQ formats. A grid's entries are in ascending order, so that one bit for each combination of its
- * levels says whether it has it: an eighth of the bytes that ggml's tables take.
+ * Bitmaps of the grids of ggml's IQ formats. A grid is a set of combinations of its levels, in
+ * ascending order. So one bit for each possible combination is enough: an eighth of the bytes of
+ * ggml's tables.
  *
- * Source: ggml-common.h, iq2xxs_grid and those after it.
+ * Source: ggml-common.h, iq2xxs_grid and the grids after it.
  */
 
-/** A bit for each of the n-digit numbers with that base, in ascending order -> the digits of those whose bit is set, one byte each, as levels. */
+/**
+ * Expands a bitmap to a grid. The bitmap has a bit for each n-digit number in that base, in
+ * ascending order. The grid gets the digits of the numbers whose bit is set, as levels, one byte
+ * each.
+ */
 export function expand_grid(bits: usize, grid: usize, n: u32, base: u32, levels: u64): void {
   let numbers: u32 = 1;
   for (let i: u32 = 0; i < n; i++) numbers *= base;

@@ -1,13 +1,15 @@
 /**
- * The grids of ggml's IQ formats: an index stands for eight (IQ1, IQ2) or four (IQ3) values that occur together, as in ggml one byte for each,
- * the first in the lowest.
- * A module's start writes them behind its static data. Where threads share a memory each instance does so, maybe while another reads: the bytes are the
- * same every time.
- * They end below 64 KiB: packed products have the addresses of entries as u16 (matmul/format/grid.ts; test/graph/layout.test.ts).
+ * Grids of ggml's IQ formats. An index stands for eight (IQ1, IQ2) or four (IQ3) values; as in
+ * ggml, each is one byte, the first in the lowest.
+ *
+ * A module's start function writes the grids after its static data. If threads share a memory, each
+ * instance does so, maybe while another one reads: the bytes are the same every time. Grids end
+ * below 64 KiB, since packed products store addresses of entries as u16 (matmul/format/grid.ts;
+ * test/graph/layout.test.ts).
  */
 import { IQ1S_BITS, IQ2S_BITS, IQ2XS_BITS, IQ2XXS_BITS, IQ3S_BITS, IQ3XXS_BITS, expand_grid } from './iq_grid_bits';
 
-/** What lies behind the static data, in this order. */
+/** Bytes of the grids, in the order in which they follow the static data. */
 const IQ2XXS: usize = 8 * 256;
 const IQ2XS: usize = 8 * 512;
 const IQ2S: usize = 8 * 1024;
@@ -15,7 +17,7 @@ const IQ1S: usize = 8 * 2048;
 const IQ3XXS: usize = 4 * 256;
 const IQ3S: usize = 4 * 512;
 
-/** Where they begin: an entry of eight bytes lies in one line of the cache. */
+/** Start of the grids, aligned so that an entry of eight bytes lies in one cache line. */
 @inline
 function grids(): usize {
   return (__heap_base + 7) & -8;
@@ -39,7 +41,7 @@ export function iq2s_grid(): usize {
   return grids() + (IQ2XXS + IQ2XS);
 }
 
-/** 2048 entries of eight values among 0, 8 and 16: eight times -1, 0 and 1, and 8 more. */
+/** 2048 entries of eight values among 0, 8 and 16, which are 8 * (-1, 0, 1) + 8. */
 @inline
 export function iq1s_grid(): usize {
   return grids() + (IQ2XXS + IQ2XS + IQ2S);
@@ -57,26 +59,26 @@ export function iq3s_grid(): usize {
   return grids() + (IQ2XXS + IQ2XS + IQ2S + IQ1S + IQ3XXS);
 }
 
-/** Where the heap of a module with grids begins. */
+/** Start of the heap in a module with grids. */
 @inline
 export function grids_end(): usize {
   return grids() + (IQ2XXS + IQ2XS + IQ2S + IQ1S + IQ3XXS + IQ3S);
 }
 
-/** Two entries of eight. */
+/** Two entries of eight values. */
 @inline
 export function grid2(table: usize, a: u32, b: u32): v128 {
   return v128.load64_lane(table + 8 * b, v128.load64_zero(table + 8 * a), 1);
 }
 
-/** Four entries of four. */
+/** Four entries of four values. */
 @inline
 export function grid4(table: usize, a: u32, b: u32, c: u32, d: u32): v128 {
   const ab = v128.load32_lane(table + 4 * b, v128.load32_zero(table + 4 * a), 1);
   return v128.load32_lane(table + 4 * d, v128.load32_lane(table + 4 * c, ab, 2), 3);
 }
 
-/** Seven sign bits -> eight: the last makes the number of minus signs even. */
+/** Adds the eighth to seven sign bits: it makes the number of minus signs even. */
 @inline
 export function even_signs(bits: u32): u32 {
   bits &= 127;

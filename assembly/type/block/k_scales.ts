@@ -1,11 +1,12 @@
 /**
- * What q4_K and q5_K share: eight sub-blocks of 32, each with a 6-bit scale and a 6-bit minimum, x = (d * scale) * q - (dmin * min).
+ * Code shared by q4_K and q5_K: eight sub-blocks of 32, each with a 6-bit scale and a 6-bit
+ * minimum, x = (d * scale) * q - (dmin * min).
  *
  *   0        2           4                                                              16
  *   | d: f16 | dmin: f16 | scales: 12 bytes                                              |
  *                          0..3: scale 0..3 (bits 0-5), bits 4-5 of scale 4..7 (bits 6-7)
  *                          4..7: min 0..3   (bits 0-5), bits 4-5 of min 4..7   (bits 6-7)
- *                          8..11: bits 0-3 of scale 4..7 (low nibble) and of min 4..7 (high nibble)
+ *                          8..11: bits 0-3 of scale 4..7 (low nibble), of min 4..7 (high nibble)
  */
 import { f16_to_f32, f32_to_f16 } from '../../simd';
 import { make_qkx_quants, make_qp_quants } from './search_qkx';
@@ -20,14 +21,17 @@ export function unpack_scales(x: usize): u64 {
   return <u64>(load<u32>(x, 4) & 0x3f3f3f3f) | (<u64>high << 32);
 }
 
-/** The eight minima. */
+/** The eight minima of a block at x, one per byte. */
 @inline
 export function unpack_mins(x: usize): u64 {
   const high = ((load<u32>(x, 12) >> 4) & 0x0f0f0f0f) | (((load<u32>(x, 8) >> 6) & 0x03030303) << 4);
   return <u64>(load<u32>(x, 8) & 0x3f3f3f3f) | (<u64>high << 32);
 }
 
-/** sum over the eight sub-blocks of min * (sum of the activations), as four i32 sums; `y` is a q8_K block. */
+/**
+ * Sum over the eight sub-blocks of min * (sum of the activations), as four i32 sums. y: a q8_K
+ * block.
+ */
 @inline
 export function dot_mins(mins: u64, y: usize): v128 {
   const m = i16x8.extend_low_i8x16_u(i64x2.splat(mins));
@@ -36,7 +40,10 @@ export function dot_mins(mins: u64, y: usize): v128 {
   return i32x4.add(i32x4.dot_i16x8_s(lo, v128.load(y, 260)), i32x4.dot_i16x8_s(hi, v128.load(y, 276)));
 }
 
-/** Codes of sixteen elements once their scale d and minimum dm are final: clamp(nearest((x + dm) / d), lo, hi) - lo. */
+/**
+ * Codes of sixteen elements for the final scale d and minimum dm: clamp(nearest((x + dm) / d), lo,
+ * hi) - lo.
+ */
 export function requantize16(x: usize, codes: usize, d: f32, dm: f32, lo: i32, hi: i32): void {
   const D = f32x4.splat(d);
   const M = f32x4.splat(dm);
@@ -49,7 +56,7 @@ export function requantize16(x: usize, codes: usize, d: f32, dm: f32, lo: i32, h
   v128.store(codes, i8x16.sub(low_bytes(a, b, c, e), i8x16.splat(<i8>lo)));
 }
 
-/** Bytes LS and LM of the work area -> the 12 packed bytes at y + 4. */
+/** Packs bytes LS and LM of the work area into the 12 bytes at y + 4. */
 function pack_scales(y: usize, work: usize): void {
   for (let j: usize = 0; j < 4; j++) {
     const ls = load<u8>(work + LS + j, 4);
@@ -60,7 +67,10 @@ function pack_scales(y: usize, work: usize): void {
   }
 }
 
-/** Stores the 6-bit codes of the eight f32 at values, of which `most` is the largest, as bytes of at most 63. */
+/**
+ * Rounds the eight f32 at values to 6-bit codes, as bytes of at most 63. most: the largest of the
+ * eight.
+ */
 function round_scales(values: usize, codes: usize, most: f32): void {
   const inverse: f32 = most > 0 ? 63 / most : 0;
   for (let j: usize = 0; j < 8; j++) {
@@ -86,8 +96,9 @@ function largest8(values: usize): f32 {
 }
 
 /**
- * One block of 256: writes d, dmin and the 12 bytes of scales, leaves the codes 0..nmax in work + L.
- * imatrix 0: ggml's _ref (`rmin`, `nstep` are its search's); otherwise its _impl with these weights.
+ * Quantises one block of 256: writes d, dmin and the 12 bytes of scales, and leaves the codes
+ * 0..nmax in work + L. imatrix 0: ggml's _ref (rmin and nstep are parameters of its search);
+ * otherwise its _impl with these weights.
  */
 export function quantize_block_k(x: usize, y: usize, nmax: i32, rmin: f32, nstep: i32, imatrix: usize, work: usize): void {
   const w = work + WEIGHT;
@@ -114,7 +125,8 @@ export function quantize_block_k(x: usize, y: usize, nmax: i32, rmin: f32, nstep
     d = make_qp_quants(8, 63, work + SCALE, work + LS, work + SUM_WEIGHT);
     dmin = make_qp_quants(8, 63, work + MIN, work + LM, work + SUM_WEIGHT);
     if (nmax == 31) {
-      // Only q5_K limits these codes again: a negative scale wraps to a large byte, and q4_K stores that byte as it is.
+      // Only q5_K limits these codes again. In q4_K a negative scale wraps to a large byte, which
+      // is stored as it is.
       store<u64>(work + LS, cut63(load<u64>(work + LS)));
       store<u64>(work + LM, cut63(load<u64>(work + LM)));
     }

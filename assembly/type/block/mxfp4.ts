@@ -1,6 +1,7 @@
 /**
- * mxfp4: 32 elements in 17 bytes (OCP Microscaling E2M1 with an E8M0 scale), x = 2^(e - 128) * KVALUES[q]:
- * the values 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives are kept doubled as integers, so the scale is halved.
+ * mxfp4: 32 elements in 17 bytes (OCP Microscaling E2M1 with an E8M0 scale), x = 2^(e - 128) *
+ * KVALUES[q]. The values 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives are stored doubled, as
+ * integers, so the scale is halved.
  *
  *   0       1                                            17
  *   | e: u8 | qs: 16 bytes, low nibble j, high j + 16    |
@@ -36,8 +37,9 @@ export function dequantize_row_mxfp4(x: usize, y: usize, k: i32): void {
 }
 
 /**
- * floor(log2f(x)) of a positive finite x as C has it: log2f rounds to f32, so just below a power of two it may already be
- * the next integer v. It is where the distance, n * 2^-24 / ln 2 for the mantissa 2 - n * 2^-23, is under half a step of f32 below v.
+ * floor(log2f(x)) of a positive finite x, as C computes it. log2f rounds to f32, so just below a
+ * power of two it may already give the next integer v. It does if the distance to v is under half
+ * an f32 step below v. For the mantissa 2 - n * 2^-23, the distance is n * 2^-24 / ln 2.
  */
 function floor_log2f(x: f32): i32 {
   const bits = reinterpret<u64>(<f64>x);
@@ -52,7 +54,7 @@ function floor_log2f(x: f32): i32 {
   return n * 1.4426950408889634 < half_step ? v : exponent;
 }
 
-/** Index of the value nearest to each of four f32, the first of equals. */
+/** Index of the value nearest to each of four f32 (the first if several are equally near). */
 function nearest4(x: v128, d: v128): v128 {
   let best = f32x4.abs(f32x4.sub(f32x4.mul(v128.load32_splat(VALUES), d), x));
   let index = i32x4.splat(0);
@@ -77,7 +79,7 @@ export function quantize_row_mxfp4(x: usize, y: usize, k: i32): void {
       const v = abs(load<f32>(x + i));
       if (amax < v) amax = v;
     }
-    let e: u32 = 0; // also for an infinite amax, whose exponent x86 converts to a 0 byte
+    let e: u32 = 0; // also for an infinite amax, since x86 converts its exponent to a 0 byte
     if (amax > 0 && reinterpret<u32>(amax) < 0x7f800000) e = <u32>(floor_log2f(amax) + 125) & 255;
     const d = f32x4.splat(e8m0_to_f32_half(e));
     store<u8>(y, <u8>e);

@@ -1,14 +1,18 @@
 /**
- * MXFP8 of the OCP Microscaling Formats specification 1.0: 32 elements of 8 bits and one E8M0 scale, x = 2^(e - 127) * element, in 33 bytes.
+ * MXFP8 of the OCP Microscaling Formats specification 1.0: 32 elements of 8 bits and one E8M0 scale
+ * in 33 bytes, x = 2^(e - 127) * element.
  *
  *   0       1                    33
  *   | e: u8 | qs: 32 elements    |       e = 255: all 32 are NaN
  *
- * Elements (section 5.3) are sign, exponent and mantissa: E4M3 up to 448, S.1111.111 is NaN and nothing is Inf; E5M2 up to 57344, with Inf and NaN as in
- * IEEE 754. One function does for both: what they differ in follows from the bits of the mantissa.
+ * Elements (section 5.3) are sign, exponent and mantissa. E4M3: up to 448; S.1111.111 is NaN, and
+ * there is no Inf. E5M2: up to 57344, with Inf and NaN as in IEEE 754. One function serves both:
+ * the number of mantissa bits decides the rest.
  *
- * Quantising is the conversion of section 6.3: the scale is 2^floor(log2(the largest magnitude)) by the power of two of the largest element; elements are
- * rounded to the nearest, ties to even, subnormal ones too, and what is above the largest is the largest. A NaN or Inf in a block makes its scale NaN.
+ * Quantising is the conversion of section 6.3. The scale is 2^floor(log2(the largest magnitude))
+ * divided by the largest power of two of an element. Elements are rounded to nearest, ties to even,
+ * subnormal ones too; magnitudes above the largest element become the largest element. A NaN or Inf
+ * in a block makes its scale NaN.
  */
 import { hmax_f32 } from '../../simd';
 import { low_bytes } from './words';
@@ -16,7 +20,7 @@ import { low_bytes } from './words';
 const BYTES: usize = 33;
 const E8M0_NAN: u32 = 255;
 
-/** The largest finite element, without its sign: S.1111.110 and S.11110.11. */
+/** Largest finite element, without its sign: S.1111.110 and S.11110.11. */
 function largest(mantissa: i32): i32 {
   return mantissa == 3 ? 0x7e : 0x7b;
 }
@@ -33,7 +37,8 @@ function power(n: i32): f32 {
 
 export function dequantize_mxfp8(x: usize, y: usize, k: i32, mantissa: i32): void {
   const shift = 23 - mantissa;
-  // Moved to where f32 has them, exponents are this much too small; that takes care of subnormal elements, too.
+  // Elements are shifted into an f32's place, where their exponents are too small by this factor.
+  // The product also normalises subnormal elements.
   const scale = f32x4.splat(power(127 - bias(mantissa)));
   const most = i32x4.splat(largest(mantissa));
   const special = i32x4.splat(0x7f800000);
@@ -50,16 +55,17 @@ export function dequantize_mxfp8(x: usize, y: usize, k: i32, mantissa: i32): voi
   }
 }
 
-/** Elements of four f32 that are no NaN. */
+/** Elements for four f32 that are not NaN. */
 function elements(x: v128, mantissa: i32): v128 {
   const shift = 23 - mantissa;
   const b = bias(mantissa);
   const bits = v128.and(x, i32x4.splat(0x7fffffff));
-  // Half a step less one, and one more where the last bit that stays is odd: ties go to even.
+  // Adds half a step minus one, plus one if the last kept bit is odd: ties go to even.
   const odd = v128.and(i32x4.shr_u(bits, shift), i32x4.splat(1));
   const rounded = i32x4.add(i32x4.add(bits, i32x4.splat((1 << (shift - 1)) - 1)), odd);
   const normal = i32x4.sub(i32x4.shr_u(rounded, shift), i32x4.splat((127 - b) << mantissa));
-  // Beside a number whose last bit is the least element, f32 addition rounds to such.
+  // Next to a number whose last bit is the smallest element, f32 addition rounds to multiples of
+  // it.
   const magic = f32x4.splat(power(24 - b - mantissa));
   const subnormal = i32x4.sub(f32x4.add(bits, magic), magic);
   const magnitude = v128.bitselect(subnormal, normal, i32x4.lt_s(bits, i32x4.splat((128 - b) << 23)));
@@ -75,7 +81,8 @@ export function quantize_mxfp8(x: usize, y: usize, k: i32, mantissa: i32): void 
       store<u8>(y, E8M0_NAN);
       continue;
     }
-    // The exponent of the largest magnitude less that of the largest element; there are no scales below 2^-127.
+    // Exponent of the largest magnitude minus that of the largest element. Scales are at least
+    // 2^-127.
     const e = max(<i32>(reinterpret<u32>(hmax_f32(top)) >> 23) - (largest(mantissa) >> mantissa) + bias(mantissa), 0);
     store<u8>(y, e);
     const by = f32x4.splat(power(127 - e));

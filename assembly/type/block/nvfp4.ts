@@ -1,10 +1,11 @@
 /**
- * nvfp4: 64 elements in 36 bytes (E2M1 with a UE4M3 scale for 16 of them), x = d[s] / 2 * KVALUES[q]: the values of mxfp4, which are doubled.
+ * nvfp4: 64 elements in 36 bytes (E2M1 with a UE4M3 scale for every 16), x = d[s] / 2 * KVALUES[q],
+ * with the doubled values of mxfp4.
  *
  *   0                        4                                                        36
  *   | d: u8 of each sixteen  | 4 x 8 bytes, low nibble j, high j + 8 of its sixteen   |
  *
- * A file may have a tensor `<name>.scale` of one f32 besides, by which products are multiplied.
+ * A file may also have a tensor `<name>.scale` of one f32, a factor of the products.
  */
 import { held, lookup16 } from '../../simd';
 import { kvalues_mxfp4, nearest16 } from './mxfp4';
@@ -13,7 +14,10 @@ import { store_i8_scaled } from './words';
 @inline
 const BYTES: usize = 36;
 
-/** Half of a UE4M3 number: 4 bits of exponent (bias 7) and 3 of mantissa. 0x7f is 0, and the top bit is passed over, but for that. */
+/**
+ * Half of a UE4M3 number: 4 bits of exponent (bias 7) and 3 of mantissa. 0x7f is 0; otherwise the
+ * top bit is ignored.
+ */
 export function ue4m3_to_f32_half(x: u32): f32 {
   if (x == 0x7f) return 0;
   const exponent = (x >> 3) & 15;
@@ -21,7 +25,10 @@ export function ue4m3_to_f32_half(x: u32): f32 {
   return reinterpret<f32>(((exponent + 119) << 23) | ((x & 7) << 20));
 }
 
-/** The nearest UE4M3 number as ggml finds it: half a step is rounded up, and 256 and more are the largest, 448. */
+/**
+ * Nearest UE4M3 number, as ggml rounds: half a step goes up, and 256 and more become the largest,
+ * 448.
+ */
 function f32_to_ue4m3(x: f32): u32 {
   if (!(x > 0)) return 0;
   if (x >= 256) return 0x7e;
@@ -33,7 +40,7 @@ function f32_to_ue4m3(x: f32): u32 {
   return rounded < 0x78 ? rounded : 0x7e;
 }
 
-/** The values of sixteen elements, out of their eight bytes. mask: of low nibbles. */
+/** Values of sixteen elements, from their eight bytes. mask: low nibbles. */
 @inline
 function values(p: usize, table: v128, mask: v128): v128 {
   const v = v128.load64_zero(p);

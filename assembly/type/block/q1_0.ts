@@ -1,5 +1,5 @@
 /**
- * q1_0: 128 elements in 18 bytes, x = d where the element's bit is set, -d elsewhere.
+ * q1_0: 128 elements in 18 bytes, x = d if the element's bit is set, else -d.
  *
  *   0        2                                                  18
  *   | d: f16 | qs: 16 bytes, bit i of byte j is element 8j + i  |
@@ -12,7 +12,7 @@ const QK: i32 = 128;
 @inline
 const BYTES: usize = 18;
 
-/** Sixteen elements as 1 and -1. one: in every byte. */
+/** Sixteen elements as 1 and -1. one: 1 in every byte. */
 @inline
 function signs(p: usize, one: v128): v128 {
   return negate_where(one, ~<u32>load<u16>(p));
@@ -26,7 +26,10 @@ export function dequantize_row_q1_0(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** d is the mean of |x|, summed in order; a zero of either sign counts as positive, a NaN as negative. */
+/**
+ * Quantises k elements. d is the mean of |x|, summed in order. A zero of either sign counts as
+ * positive, a NaN as negative.
+ */
 export function quantize_row_q1_0(x: usize, y: usize, k: i32): void {
   for (const end = x + (<usize>k << 2); x < end; y += BYTES) {
     let sum: f32 = 0;

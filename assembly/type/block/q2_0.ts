@@ -10,11 +10,13 @@ import { store_i8_scaled } from './words';
 @inline
 const BYTES: usize = 18;
 
-/** The codes of sixteen elements in order, out of four bytes. */
+/** Codes of sixteen elements in order, from four bytes. */
 @inline
 export function codes_q2_0(p: usize): v128 {
   const v = v128.load32_splat(p);
-  // Lane 4j + i has byte j: shifted by 0 and 2 in the even i16 of a word, by 4 and 6 in the odd one.
+  // Lane 4j + i holds byte j, and its code is 2i bits up. Codes of the lanes i = 2, 3 are shifted
+  // by 4 bits, then those of odd lanes by 2.
+  //
   const b = i8x16.shuffle(v, v, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
   const low = v128.and(b, i32x4.splat(0x00000c03));
   const high = v128.and(b, i32x4.splat(<i32>0xc0300000));
@@ -30,7 +32,10 @@ export function dequantize_row_q2_0(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** d is the largest |x|; NaNs are passed over, and what x / d is no number for gets the code 0. */
+/**
+ * Quantises k elements. d is the largest |x|; NaNs are ignored, and elements whose x / d is NaN or
+ * too large for an integer get the code 0.
+ */
 export function quantize_row_q2_0(x: usize, y: usize, k: i32): void {
   for (const end = x + (<usize>k << 2); x < end; y += BYTES) {
     let d: f32 = 0;

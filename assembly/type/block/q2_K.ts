@@ -1,9 +1,10 @@
 /**
  * q2_K: 256 elements in 84 bytes, x = d * scale * q - dmin * min; sub-blocks of 16.
  *
- *   0                                                 16                                          80       82           84
- *   | scales: 16 bytes, low nibble scale, high min    | qs: 2 x 32 bytes, bits 2i..2i+1 of byte   | d: f16 | dmin: f16 |
- *                                                       j of half h: element 128h + 32i + j
+ *   0                                    16                             80       82           84
+ *   | scales: 16 bytes, low nibble scale,| qs: 2 x 32 bytes, bits       | d: f16 | dmin: f16  |
+ *     high nibble min                      2i..2i+1 of byte j of half
+ *                                          h: element 128h + 32i + j
  */
 import { dot_u6_scaled, f16_to_f32, f32_to_f16, held, hsum_f32, hsum_i32, madd } from '../../simd';
 import { requantize16 } from './k_scales';
@@ -28,7 +29,10 @@ export function dequantize_row_q2_K(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** Rounds the sixteen values to 0..15 of the largest, adds them to the scale bytes at y << shift, and returns the unit. */
+/**
+ * Rounds the sixteen values to codes 0..15, the largest to 15. Adds the codes, shifted left, to the
+ * scale bytes at y, and returns the value of one step.
+ */
 function round_scales(y: usize, values: usize, shift: i32): f32 {
   let most: f32 = 0;
   for (let j: usize = 0; j < 64; j += 4) {
@@ -41,7 +45,7 @@ function round_scales(y: usize, values: usize, shift: i32): f32 {
   return most / 15;
 }
 
-/** Codes of 0..3 in work + L -> 64 bytes. */
+/** Packs the codes 0..3 in work + L into 64 bytes. */
 export function pack_codes2(y: usize, codes: usize): void {
   for (let j: usize = 0; j < 64; j += 16) {
     const p = codes + ((j & 32) << 2) + (j & 16);
@@ -50,7 +54,10 @@ export function pack_codes2(y: usize, codes: usize): void {
   }
 }
 
-/** imatrix 0: ggml's quantize_row_q2_K_ref, which weighs by |x| and by the absolute error. */
+/**
+ * Quantises k elements. imatrix 0: ggml's quantize_row_q2_K_ref, whose weights are |x| and whose
+ * error is absolute.
+ */
 export function quantize_imatrix_q2_K(x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
   const w = work + WEIGHT;
   for (const end = x + (<usize>k << 2); x < end; x += 1024, y += BYTES) {

@@ -1,13 +1,14 @@
 /**
  * q3_K: 256 elements in 110 bytes, x = d * (scale - 32) * (q - 4); sub-blocks of 16.
  *
- *   0                              32                                        96                     108      110
- *   | hmask: 32 bytes,             | qs: 2 x 32 bytes, bits 2i..2i+1 of      | scales: 12 bytes     | d: f16 |
- *     bit i of byte j: third bit     byte j of half h: low bits of
- *     of element 32i + j             element 128h + 32i + j
+ *   0                          32                               96                 108      110
+ *   | hmask: 32 bytes,         | qs: 2 x 32 bytes, bits         | scales: 12 bytes | d: f16 |
+ *     bit i of byte j: third     2i..2i+1 of byte j of half h:
+ *     bit of element 32i + j     low bits of element
+ *                                128h + 32i + j
  *
- *   scales: low 4 bits of scale j in the low nibble of byte j (j < 8) or the high nibble of byte j - 8;
- *   high 2 bits in byte 8 + j % 4, bits 2 * (j / 4).
+ *   scales: low 4 bits of scale j in the low nibble of byte j (j < 8) or the high nibble of byte
+ *   j - 8; high 2 bits in byte 8 + j % 4, bits 2 * (j / 4).
  */
 import { dot_u6_scaled, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
 import { requantize16 } from './k_scales';
@@ -30,7 +31,7 @@ function unpack_scales(x: usize): v128 {
   return i8x16.sub(v128.or(v128.and(nibbles, i8x16.splat(15)), top), i8x16.splat(32));
 }
 
-/** Scale codes 0..63 at `codes` -> 12 bytes at y. */
+/** Packs the scale codes 0..63 at `codes` into 12 bytes at y. */
 function pack_scales(y: usize, codes: usize): void {
   for (let j: usize = 0; j < 8; j++) store<u8>(y + j, (load<u8>(codes + j) & 15) | ((load<u8>(codes + j, 8) & 15) << 4));
   for (let j: usize = 0; j < 4; j++) {
@@ -58,7 +59,10 @@ export function dequantize_row_q3_K(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** Scale codes 0..63 in work + LS for sixteen scales, rounded to the one of largest magnitude; returns d. As the _ref does. */
+/**
+ * Rounds sixteen scales to codes 0..63 in work + LS, relative to the one of largest magnitude, and
+ * returns d. As ggml's _ref does.
+ */
 function round_scales(work: usize): f32 {
   let amax: f32 = 0;
   let max: f32 = 0;
@@ -77,7 +81,7 @@ function round_scales(work: usize): f32 {
   return 1 / iscale;
 }
 
-/** imatrix 0: ggml's quantize_row_q3_K_ref. */
+/** Quantises k elements. imatrix 0: ggml's quantize_row_q3_K_ref. */
 export function quantize_imatrix_q3_K(x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
   for (const end = x + (<usize>k << 2); x < end; x += 1024, y += BYTES) {
     const sigma2: f32 = imatrix ? (2 * sum_squares(x, 256)) / 256 : 0;
@@ -125,7 +129,10 @@ export function quantize_row_q3_K(x: usize, y: usize, k: i32, work: usize): void
   quantize_imatrix_q3_K(x, y, k, 0, work);
 }
 
-/** The codes stay 0..7; 4 * scale * (sum of sixteen activations) is taken off through q8_K's bsums. */
+/**
+ * q3_K . q8_K. The codes stay 0..7, and 4 * scale * (sum of sixteen activations) is subtracted,
+ * from q8_K's bsums.
+ */
 export function vec_dot_q3_K_q8_K(n: i32, x: usize, y: usize): f32 {
   const mask = held(3);
   const four = held(4);

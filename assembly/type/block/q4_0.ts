@@ -25,7 +25,7 @@ export function dequantize_row_q4_0(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** The element of largest magnitude, the first of equals; NaNs are passed over. */
+/** Element of largest magnitude (the first if several are equal). NaNs are ignored. */
 export function block32_signed_max(x: usize): f32 {
   let amax: f32 = 0;
   let max: f32 = 0;
@@ -52,7 +52,7 @@ export function quantize_row_q4_0(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** One row with importance weights, as quantize_q4_0 of ggml with an imatrix. */
+/** Quantises one row with importance weights, as ggml's quantize_q4_0 with an imatrix. */
 export function quantize_imatrix_q4_0(x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
   const sigma2 = sum_squares(x, k) / <f32>k;
   for (const end = x + (<usize>k << 2); x < end; x += 128, y += BYTES, imatrix += 128) {
@@ -64,8 +64,8 @@ export function quantize_imatrix_q4_0(x: usize, y: usize, k: i32, imatrix: usize
 }
 
 /**
- * The vec_dot functions of all block formats go over the blocks in the same lines: what a loop sums is held in locals, and a function returns one value.
- * q8_0 blocks of activations are 34 bytes.
+ * q4_0 . q8_0; blocks of q8_0 are 34 bytes. The vec_dot functions of all block formats repeat the
+ * same loop over blocks, because AssemblyScript functions return one value, so sums must be locals.
  */
 export function vec_dot_q4_0_q8_0(n: i32, x: usize, y: usize): f32 {
   const mask = held(15);

@@ -26,7 +26,10 @@ export function dequantize_row_q4_1(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** Smallest (sign -1) or largest (sign 1) of 32 f32; a NaN is passed over, and a block of NaNs gives FLT_MAX. */
+/**
+ * Smallest (sign -1) or largest (sign 1) of 32 f32. NaNs are ignored, and a block of NaNs gives
+ * FLT_MAX.
+ */
 export function block32_extreme(x: usize, sign: f32): f32 {
   let most: f32 = -f32.MAX_VALUE;
   for (let j: usize = 0; j < 128; j += 4) {
@@ -51,7 +54,7 @@ export function quantize_row_q4_1(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** One row with importance weights, as quantize_q4_1 of ggml with an imatrix. */
+/** Quantises one row with importance weights, as ggml's quantize_q4_1 with an imatrix. */
 export function quantize_imatrix_q4_1(x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
   const sigma2 = sum_squares(x, k) / <f32>k;
   for (const end = x + (<usize>k << 2); x < end; x += 128, y += BYTES, imatrix += 128) {

@@ -1,8 +1,9 @@
 /**
  * q4_K: 256 elements in 144 bytes, x = d * scale * q - dmin * min; 6-bit scales as in k_scales.ts.
  *
- *   0        2           4                    16                                                       144
- *   | d: f16 | dmin: f16 | scales: 12 bytes   | qs: 4 x 32 bytes, low nibble 64c + j, high 64c + 32 + j |
+ *   0        2           4                    16                                              144
+ *   | d: f16 | dmin: f16 | scales: 12 bytes   | qs: 4 x 32 bytes, low nibble 64c + j,         |
+ *                                               high 64c + 32 + j
  */
 import { dot2_u6_scaled, f16_to_f32, held, hsum_f32, hsum_i32, madd } from '../../simd';
 import { dot_mins, quantize_block_k, unpack_mins, unpack_scales } from './k_scales';
@@ -34,7 +35,7 @@ export function dequantize_row_q4_K(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** imatrix 0: ggml's quantize_row_q4_K_ref. */
+/** Quantises k elements. imatrix 0: ggml's quantize_row_q4_K_ref. */
 export function quantize_imatrix_q4_K(x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
   for (const end = x + (<usize>k << 2); x < end; x += 1024, y += BYTES) {
     quantize_block_k(x, y, 15, -1, 20, imatrix, work);

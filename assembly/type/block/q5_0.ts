@@ -17,11 +17,11 @@ const BYTES: usize = 22;
 
 // prettier-ignore
 const QH = memory.data<u8>([
-  0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, // which byte of qh has the bit of elements 0..15 (2 more for 16..31)
-  1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128, // and where in it
+  0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, // byte of qh with the bit of elements 0..15 (2 more for 16..31)
+  1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128, // mask of the bit in that byte
 ], 16);
 
-/** What the two functions below want: from memory once, so that loops keep them in registers. */
+/** Arguments of codes5. They are loaded from memory, so that loops keep them in registers. */
 @inline
 export function qh_bytes(): v128 {
   return v128.load(QH);
@@ -32,13 +32,16 @@ export function qh_bits(): v128 {
   return v128.load(QH, 16);
 }
 
-/** Codes 0..31 from sixteen nibbles and the fifth bits, picked out of qh (in all i32 lanes) by `bytes` and `bits`; top is 16. */
+/**
+ * Codes 0..31 from sixteen nibbles and the fifth bits, which `bytes` and `bits` select from qh (in
+ * all i32 lanes). top: 16.
+ */
 @inline
 export function codes5(nibbles: v128, qh: v128, bytes: v128, bits: v128, top: v128): v128 {
   return v128.or(nibbles, v128.and(i8x16.eq(v128.and(lookup16(qh, bytes), bits), bits), top));
 }
 
-/** Stores qh and qs at y from sixteen and sixteen codes (bits above the fifth are dropped). */
+/** Stores qh and qs at y from sixteen and sixteen codes. Bits above the fifth are dropped. */
 @inline
 export function store_codes5(y: usize, q0: v128, q1: v128): void {
   const nibble = i8x16.splat(15);
@@ -76,7 +79,7 @@ export function quantize_row_q5_0(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** One row with importance weights, as quantize_q5_0 of ggml with an imatrix. */
+/** Quantises one row with importance weights, as ggml's quantize_q5_0 with an imatrix. */
 export function quantize_imatrix_q5_0(x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
   const sigma2 = sum_squares(x, k) / <f32>k;
   for (const end = x + (<usize>k << 2); x < end; x += 128, y += BYTES, imatrix += 128) {

@@ -4,7 +4,7 @@
  *   0        2        4                           8                                            24
  *   | d: f16 | m: f16 | qh: u32, bit j of q >> 4  | qs: 16 bytes, low nibble j, high j + 16    |
  *
- * Its functions begin as q5_0's do: a function returns one value, so what a loop holds in locals is written where the loop is.
+ * Its functions repeat the prologue of q5_0's, because AssemblyScript functions return one value.
  */
 import { dot2_u6, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
 import { block32_extreme } from './q4_1';
@@ -47,7 +47,7 @@ export function quantize_row_q5_1(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** One row with importance weights, as quantize_q5_1 of ggml with an imatrix. */
+/** Quantises one row with importance weights, as ggml's quantize_q5_1 with an imatrix. */
 export function quantize_imatrix_q5_1(x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
   const sigma2 = sum_squares(x, k) / <f32>k;
   for (const end = x + (<usize>k << 2); x < end; x += 128, y += BYTES, imatrix += 128) {

@@ -1,11 +1,12 @@
 /**
  * q5_K: 256 elements in 176 bytes, x = d * scale * q - dmin * min; 6-bit scales as in k_scales.ts.
  *
- *   0        2           4                    16                              48                                                       176
- *   | d: f16 | dmin: f16 | scales: 12 bytes   | qh: 32 bytes,                 | qs: 4 x 32 bytes, low nibble 64c + j, high 64c + 32 + j |
- *                                               bit i of byte j: fifth bit of element 32i + j
+ *   0        2           4                  16                  48                              176
+ *   | d: f16 | dmin: f16 | scales: 12 bytes | qh: 32 bytes, bit | qs: 4 x 32 bytes, low nibble  |
+ *                                             i of byte j: fifth  64c + j, high 64c + 32 + j
+ *                                             bit of 32i + j
  *
- * Its functions begin as q4_K's do: a function returns one value, so what a loop holds in locals is written where the loop is.
+ * Its functions repeat the prologue of q4_K's, because AssemblyScript functions return one value.
  */
 import { dot2_u6_scaled, f16_to_f32, held, hsum_f32, hsum_i32, madd } from '../../simd';
 import { dot_mins, quantize_block_k, unpack_mins, unpack_scales } from './k_scales';
@@ -15,13 +16,16 @@ import { store_i8_scaled_plus } from './words';
 @inline
 const BYTES: usize = 176;
 
-/** Codes of sixteen low nibbles with bit 0 of each byte of h above them; the masks are 15 and 16. */
+/**
+ * Codes from sixteen low nibbles, with bit 0 of each byte of h as the fifth bit. low, top: 15 and
+ * 16.
+ */
 @inline
 function codes_low(q: v128, h: v128, low: v128, top: v128): v128 {
   return v128.or(v128.and(q, low), v128.and(i16x8.shl(h, 4), top));
 }
 
-/** Codes of sixteen high nibbles with bit 1 of each byte of h above them. */
+/** Codes from sixteen high nibbles, with bit 1 of each byte of h as the fifth bit. */
 @inline
 function codes_high(q: v128, h: v128, low: v128, top: v128): v128 {
   return v128.or(v128.and(i16x8.shr_u(q, 4), low), v128.and(i16x8.shl(h, 3), top));
@@ -54,7 +58,7 @@ export function dequantize_row_q5_K(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** imatrix 0: ggml's quantize_row_q5_K_ref. */
+/** Quantises k elements. imatrix 0: ggml's quantize_row_q5_K_ref. */
 export function quantize_imatrix_q5_K(x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
   const nibble = i8x16.splat(15);
   const bit = i8x16.splat(1);

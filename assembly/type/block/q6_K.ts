@@ -1,10 +1,10 @@
 /**
  * q6_K: 256 elements in 210 bytes, x = d * scale * (q - 32); sub-blocks of 16.
  *
- *   0                                       128                                 192                 208      210
- *   | ql: 2 x 64 bytes, half h:             | qh: 2 x 32 bytes, bits 2i..2i+1   | scales: 16 x i8   | d: f16 |
- *     byte j: low 4 bits of 128h + j          of byte j: high bits of element
- *     and of 128h + 64 + j (j < 64)           128h + 32i + j
+ *   0                                  128                          192               208      210
+ *   | ql: 2 x 64 bytes, half h:        | qh: 2 x 32 bytes, bits     | scales: 16 x i8 | d: f16 |
+ *     byte j: low 4 bits of 128h + j     2i..2i+1 of byte j: high
+ *     and of 128h + 64 + j (j < 64)      bits of 128h + 32i + j
  */
 import { dot_u6_scaled, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
 import { requantize16 } from './k_scales';
@@ -15,7 +15,7 @@ import { nearest_int, store_i8_scaled } from './words';
 @inline
 const BYTES: usize = 210;
 
-/** Codes 0..63 from sixteen nibbles and from bits 0..1 of h; the masks are 15 and 48. */
+/** Codes 0..63 from sixteen nibbles, with bits 0..1 of h as the top bits. low, high: 15 and 48. */
 @inline
 function codes(nibbles: v128, h: v128, low: v128, high: v128): v128 {
   return v128.or(v128.and(nibbles, low), v128.and(i16x8.shl(h, 4), high));
@@ -36,7 +36,10 @@ export function dequantize_row_q6_K(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** imatrix 0: ggml's quantize_row_q6_K_ref, which weighs by x^2; the _impl takes the imatrix as it is. */
+/**
+ * Quantises k elements. imatrix 0: ggml's quantize_row_q6_K_ref, whose weights are x^2; its _impl
+ * takes the imatrix unchanged.
+ */
 export function quantize_imatrix_q6_K(x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
   const nibble = i8x16.splat(15);
   for (const end = x + (<usize>k << 2); x < end; x += 1024, y += BYTES) {
@@ -84,7 +87,10 @@ export function quantize_row_q6_K(x: usize, y: usize, k: i32, work: usize): void
   quantize_imatrix_q6_K(x, y, k, 0, work);
 }
 
-/** The codes stay 0..63; 32 * scale * (sum of sixteen activations) is taken off through q8_K's bsums. */
+/**
+ * q6_K . q8_K. The codes stay 0..63, and 32 * scale * (sum of sixteen activations) is subtracted,
+ * from q8_K's bsums.
+ */
 export function vec_dot_q6_K_q8_K(n: i32, x: usize, y: usize): f32 {
   const low = held(15);
   const high = held(48);

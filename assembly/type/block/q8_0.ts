@@ -22,7 +22,10 @@ export function dequantize_row_q8_0(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** max |x| of a block that holds a NaN: ggml's MAX(amax, |v|) starts again after each NaN, and keeps one in last place. */
+/**
+ * max |x| of a block with a NaN. ggml's MAX(amax, |v|) starts again after each NaN, and returns a
+ * NaN in last place.
+ */
 function amax_after_nan(x: usize): f32 {
   let amax: f32 = 0;
   for (const end = x + 128; x < end; x += 4) {
@@ -32,7 +35,7 @@ function amax_after_nan(x: usize): f32 {
   return amax;
 }
 
-/** max |x| over 32 f32, as ggml's loop leaves it. */
+/** max |x| of 32 f32, as ggml's loop computes it. */
 export function block32_amax(x: usize): f32 {
   let nan = is_nan_f32x4(v128.load(x));
   let m = f32x4.abs(v128.load(x));
@@ -50,7 +53,10 @@ function quant4(x: usize, id: v128): v128 {
   return trunc_i32x4(round_f32x4(f32x4.mul(v128.load(x), id)));
 }
 
-/** The rounded bytes round(x * id) of sixteen f32 to y. (Not inlined, nor is block32_amax: q8_1 has them, too.) */
+/**
+ * Stores round(x * id) of sixteen f32 as bytes at y. (Not inlined, and neither is block32_amax,
+ * since q8_1 uses them too.)
+ */
 export function quant16(x: usize, by: f32, y: usize): void {
   const id = f32x4.splat(by);
   v128.store(y, low_bytes(quant4(x, id), quant4(x + 16, id), quant4(x + 32, id), quant4(x + 48, id)));
@@ -66,7 +72,10 @@ export function quantize_row_q8_0(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** Both sides may hold any byte, -128 too: products of i16, exact everywhere. */
+/**
+ * q8_0 . q8_0. Both sides may hold any byte, -128 included. Products are i16 x i16, exact in every
+ * build.
+ */
 export function vec_dot_q8_0_q8_0(n: i32, x: usize, y: usize): f32 {
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES, y += BYTES) {

@@ -1,5 +1,6 @@
 /**
- * q8_1: 32 elements in 36 bytes, x = d * q, with s = d * sum(q) for products with formats that have a minimum.
+ * q8_1: 32 elements in 36 bytes, x = d * q, with s = d * sum(q) for products with formats that have
+ * a minimum.
  *
  *   0        2        4                    36
  *   | d: f16 | s: f16 | qs: 32 x i8        |

@@ -19,10 +19,10 @@ export function dequantize_row_q8_K(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** The element of largest magnitude, the first of equals; NaNs are passed over. */
+/** Element of largest magnitude (the first if several are equal). NaNs are ignored. */
 function block256_signed_max(x: usize): f32 {
   let most = f32x4.splat(0);
-  for (let j: usize = 0; j < 1024; j += 16) most = f32x4.pmax(most, f32x4.abs(v128.load(x + j))); // keeps `most` beside a NaN
+  for (let j: usize = 0; j < 1024; j += 16) most = f32x4.pmax(most, f32x4.abs(v128.load(x + j))); // pmax keeps `most` if x is NaN
   let amax = f32x4.extract_lane(most, 0);
   if (f32x4.extract_lane(most, 1) > amax) amax = f32x4.extract_lane(most, 1);
   if (f32x4.extract_lane(most, 2) > amax) amax = f32x4.extract_lane(most, 2);
@@ -38,7 +38,10 @@ function quant4(x: usize, iscale: v128): v128 {
   return i32x4.min_s(i32x4.splat(127), nearest_i32x4(f32x4.mul(v128.load(x), iscale)));
 }
 
-/** ggml leaves bsums as they were where a block is all zero; here they are zero too. */
+/**
+ * Quantises k elements. If a block is all zero, ggml leaves bsums as they were; here they become
+ * zero.
+ */
 export function quantize_row_q8_K(x: usize, y: usize, k: i32): void {
   for (const end = x + (<usize>k << 2); x < end; x += 1024, y += BYTES) {
     const max = block256_signed_max(x);

@@ -1,12 +1,16 @@
 /**
- * Searches for the scale and the minimum of a sub-block (x = scale * code - min), and for the codes of the scales themselves.
- * Sums are in ggml's order, four candidates at a time, one in each lane, as in search_qx.ts.
+ * Searches for the scale and the minimum of a sub-block (x = scale * code - min), and for the codes
+ * of the scales themselves. Sums are in ggml's order, four candidates at a time, one in each lane,
+ * as in search_qx.ts.
  */
 import { EPS, clamp } from './search_qx';
 import { LANES } from './work';
 import { nearest_i32x4, nearest_int } from './words';
 
-/** Codes of one v128 of values already scaled. With `guard` what is not above 0 (NaN too) is 0 and large values are cut before rounding. */
+/**
+ * Codes of four values that are already scaled. With `guard`, values not above 0 (NaN included)
+ * become 0, and large values are clamped before rounding.
+ */
 @inline
 function codes4(v: v128, nmax: i32, guard: bool): v128 {
   if (guard) {
@@ -23,10 +27,12 @@ function penalty(diff: v128, use_mad: bool): v128 {
 }
 
 /**
- * ggml's make_qkx2_quants (guard false) and make_qkx3_quants (guard true). n elements of x with weights w; codes 0..nmax into L;
- * minus the minimum into the f32 at the_min; returns the scale.
- * A candidate that wins changes the minimum, from which the following candidates start: those computed beside it in the same vector are thrown away
- * then. That is rare, so most vectors count fully.
+ * ggml's make_qkx2_quants (guard false) and make_qkx3_quants (guard true). x: n elements with
+ * weights w. Stores codes 0..nmax to L and minus the minimum to the f32 at the_min; returns the
+ * scale.
+ *
+ * A winning candidate changes the minimum from which later candidates start. Those computed in the
+ * same vector after it are then discarded. That is rare, so most vectors are used whole.
  */
 export function make_qkx_quants(
   n: i32,
@@ -138,12 +144,15 @@ export function make_qkx_quants(
   return scale;
 }
 
-/** ggml's make_qp_quants: codes 0..nmax into L for n numbers that are not negative, weighted; returns the scale. */
+/**
+ * ggml's make_qp_quants, for n numbers that are not negative, with weights w. Stores codes 0..nmax
+ * to L; returns the scale.
+ */
 export function make_qp_quants(n: i32, nmax: i32, x: usize, L: usize, w: usize): f32 {
   let max: f32 = 0;
   for (let i: usize = 0; i < <usize>n; i++) {
     const v = load<f32>(x + 4 * i);
-    max = max > v ? max : v; // a NaN replaces what was there, and the next number replaces it
+    max = max > v ? max : v; // a NaN replaces the maximum so far, and the next number replaces the NaN
   }
   if (max < EPS) {
     memory.fill(L, 0, n);

@@ -1,11 +1,12 @@
 /**
- * Searches for the scale of a sub-block that has no minimum. f32 sums are in ggml's order, so that the bytes are ggml's: what can be done at once is four
- * candidates, one in each lane, each summed element by element.
+ * Searches for the scale of a sub-block without a minimum. f32 sums are in ggml's order, so that
+ * the bytes are ggml's. So SIMD computes four candidates at once, one in each lane, each summed
+ * element by element.
  */
 import { LANES, SUM_WEIGHT, WEIGHT } from './work';
 import { nearest_i32x4, nearest_int } from './words';
 
-/** Below this every element counts as zero (GROUP_MAX_EPS). */
+/** If every element is below this, all become zero (GROUP_MAX_EPS). */
 @inline
 export const EPS: f32 = 1e-15;
 
@@ -14,14 +15,14 @@ export function clamp(x: i32, lo: i32, hi: i32): i32 {
   return max(lo, min(hi, x));
 }
 
-/** sum of x^2 of n f32, one after the other. */
+/** Sum of x^2 of n f32, added one by one. */
 export function sum_squares(x: usize, n: i32): f32 {
   let sum: f32 = 0;
   for (const end = x + (<usize>n << 2); x < end; x += 4) sum += load<f32>(x) * load<f32>(x);
   return sum;
 }
 
-/** sum of n f32, one after the other. */
+/** Sum of n f32, added one by one. */
 export function sum_row(x: usize, n: i32): f32 {
   let sum: f32 = 0;
   for (const end = x + (<usize>n << 2); x < end; x += 4) sum += load<f32>(x);
@@ -42,14 +43,20 @@ export function weigh(w: usize, x: usize, imatrix: usize, sigma2: f32, n: i32): 
   }
 }
 
-/** The weights of sub-block j, of n elements, of the block at x to the work area, and their sum: WEIGHT and SUM_WEIGHT. */
+/**
+ * Computes the weights of sub-block j (of n elements) of the block at x, and their sum: WEIGHT and
+ * SUM_WEIGHT of the work area.
+ */
 export function weigh_sub_block(work: usize, x: usize, imatrix: usize, sigma2: f32, n: i32, j: usize): void {
   const at = (<usize>n << 2) * j;
   weigh(work + WEIGHT, x + at, imatrix + at, sigma2, n);
   store<f32>(work + SUM_WEIGHT + 4 * j, sum_row(work + WEIGHT, n));
 }
 
-/** The element of largest magnitude (first of equals, NaN passed over); 0 where all are below EPS. */
+/**
+ * Element of largest magnitude (the first if several are equal, NaN ignored); 0 if all are below
+ * EPS.
+ */
 function signed_max(x: usize, n: i32): f32 {
   let amax: f32 = 0;
   let max: f32 = 0;
@@ -69,8 +76,9 @@ function store_codes(n: i32, nmax: i32, x: usize, L: usize, iscale: f32): void {
 }
 
 /**
- * ggml's make_qx_quants with rmse_type 1: codes 0..2*nmax-1 for -nmax..nmax-1 into L, returns the scale.
- * `w` holds weights; 0 means x^2. Tries 18 scales beside the one that maps the largest element to -nmax.
+ * ggml's make_qx_quants with rmse_type 1: stores codes 0..2*nmax-1 (for -nmax..nmax-1) to L and
+ * returns the scale. w: weights, or 0 for x^2. Tries 18 scales besides the one that maps the
+ * largest element to -nmax.
  */
 export function make_qx_quants(n: i32, nmax: i32, x: usize, L: usize, w: usize, work: usize): f32 {
   const max = signed_max(x, n);
@@ -83,7 +91,7 @@ export function make_qx_quants(n: i32, nmax: i32, x: usize, L: usize, w: usize, 
   let best: f32 = 0;
   const lo = i32x4.splat(-nmax);
   const hi = i32x4.splat(nmax - 1);
-  // Candidate 0 is the start, 1..18 are steps -9..-1 and 1..9.
+  // Candidate 0 is the start; candidates 1..18 are steps -9..-1 and 1..9.
   for (let first = 0; first < 19; first += 4) {
     let steps = i32x4.add(i32x4.splat(first), i32x4(0, 1, 2, 3));
     steps = v128.bitselect(i32x4.sub(steps, i32x4.splat(10)), i32x4.sub(steps, i32x4.splat(9)), i32x4.lt_s(steps, i32x4.splat(10)));
@@ -122,7 +130,10 @@ export function make_qx_quants(n: i32, nmax: i32, x: usize, L: usize, w: usize, 
   return scale;
 }
 
-/** ggml's make_q3_quants: codes as above, then up to five rounds of moving single codes where that lowers the error weighted by x^2. */
+/**
+ * ggml's make_q3_quants: codes as in make_qx_quants, then up to five rounds that move single codes
+ * if that lowers the error, weighted by x^2.
+ */
 export function make_q3_quants(n: i32, nmax: i32, x: usize, L: usize): f32 {
   const max = signed_max(x, n);
   if (max == 0) {

@@ -1,11 +1,14 @@
 /**
- * tq1_0: 256 elements in 54 bytes, x = d * (t - 1) with trits t of 0..2, five in a byte as a fraction of 256/243.
+ * tq1_0: 256 elements in 54 bytes, x = d * (t - 1) with trits t of 0..2, five in a byte as a
+ * fraction of 256/243.
  *
- *   0                                  32                                  48                               52       54
- *   | qs: 32 bytes, trit i of byte j:  | 16 bytes, trit i of byte j:       | qh: 4 bytes, trit i (of 4) of  | d: f16 |
- *     element 32i + j                    element 160 + 16i + j               byte j: element 240 + 4i + j
+ *   0                                 32                              48                     52       54
+ *   | qs: 32 bytes, trit i of byte j: | 16 bytes, trit i of byte j:   | qh: 4 bytes, trit i  | d: f16 |
+ *     element 32i + j                   element 160 + 16i + j           (of 4) of byte j:
+ *                                                                       element 240 + 4i + j
  *
- * The first trit is the top: t = 3q / 256, and multiplying q by 3 (mod 256) brings up the next.
+ * The first trit is the top: t = 3q / 256. Multiplying q by 3 (mod 256) brings the next trit to the
+ * top.
  */
 import { f16_to_f32, f32_to_f16, held } from '../../simd';
 import { amax_row, ternary } from './tq2_0';
@@ -14,7 +17,10 @@ import { store_i8_scaled } from './words';
 @inline
 const BYTES: usize = 54;
 
-/** The top trits of sixteen bytes: averaged with half of itself q - 1 (or 0) is 3q / 4, exact in the two bits kept. one, three: in every byte. */
+/**
+ * Top trits of sixteen bytes. Averaging q - 1 (or 0) with half of itself gives 3q / 4, exact in the
+ * two bits kept. one, three: 1 and 3 in every byte.
+ */
 @inline
 function top_trit(q: v128, one: v128, three: v128): v128 {
   const p = i8x16.sub_sat_u(q, one);
@@ -26,7 +32,10 @@ function times3(q: v128): v128 {
   return i8x16.add(i8x16.add(q, q), q);
 }
 
-/** Elements 240..255: the four bytes of qh times 1, 3, 9 and 27, in that order, so that the top trits are the elements. */
+/**
+ * Elements 240..255: the four bytes of qh times 1, 3, 9 and 27, in that order, so that their top
+ * trits are the elements.
+ */
 @inline
 function tail(x: usize): v128 {
   const q = v128.load32_splat(x, 48);
@@ -53,7 +62,10 @@ export function dequantize_row_tq1_0(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** `count` trits from x, `stride` elements apart, as one byte; fewer than five are moved to the top. */
+/**
+ * Packs `count` trits of elements from x on, `stride` elements apart, into one byte. Fewer than
+ * five are moved to the top.
+ */
 function pack_trits(x: usize, stride: usize, count: i32, id: f32): u8 {
   let q: u32 = 0;
   for (let i = 0; i < count; i++, x += 4 * stride) q = (q * 3 + <u32>ternary(load<f32>(x) * id)) & 255;

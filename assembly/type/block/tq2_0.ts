@@ -23,7 +23,10 @@ export function dequantize_row_tq2_0(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** max |x| of n f32 as C's MAX(amax, |x|) leaves it: a NaN replaces what was there, and the next number replaces it. */
+/**
+ * max |x| of n f32 as C's MAX(amax, |x|) computes it: a NaN replaces the maximum so far, and the
+ * next number replaces the NaN.
+ */
 export function amax_row(x: usize, n: i32): f32 {
   let amax: f32 = 0;
   for (const end = x + (<usize>n << 2); x < end; x += 4) {
@@ -33,7 +36,10 @@ export function amax_row(x: usize, n: i32): f32 {
   return amax;
 }
 
-/** (int)lroundf(x) + 1, what ggml stores of a ternary weight; where x does not fit a long, x86 gives LONG_MIN, so 1. */
+/**
+ * (int)lroundf(x) + 1, the code that ggml stores for a ternary weight. If x does not fit a long,
+ * x86 gives LONG_MIN, so the code is 1.
+ */
 export function ternary(x: f32): i32 {
   if ((reinterpret<u32>(x) & 0x7fffffff) >= 0x5f000000) return 1;
   const t = trunc<f32>(x);

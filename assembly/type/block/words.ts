@@ -1,8 +1,12 @@
-/** SIMD functions of the block formats, beside simd.ts: rounding as C and ggml do it, bytes from lanes, codes to f32. The same in every build. */
+/**
+ * SIMD functions of the block formats, in addition to simd.ts: rounding as in C and ggml, bytes
+ * from lanes, codes to f32. The same in every build.
+ */
 
 /**
- * (int) of four f32 the way x86 compiles it: what does not fit (NaN, Inf, >= 2^31) gives 0 here, x86 gives INT_MIN.
- * Both have the low byte 0, and a low byte is what ggml's quantisers keep: C leaves the case undefined, its files do not.
+ * (int) of four f32. Numbers that do not fit (NaN, Inf, >= 2^31) give 0 here and INT_MIN on x86.
+ * The low byte is 0 in both, and ggml's quantisers keep only that. C leaves the case undefined, but
+ * ggml's files have this byte.
  */
 @inline
 export function trunc_i32x4(x: v128): v128 {
@@ -10,7 +14,10 @@ export function trunc_i32x4(x: v128): v128 {
   return v128.and(i32x4.trunc_sat_f32x4_s(x), fits);
 }
 
-/** (int)((x - m) * id + more) of sixteen f32, low bytes. A function that is called: a copy of it has 300 bytes, and four formats would have two each. */
+/**
+ * (int)((x - m) * id + more) of sixteen f32, low bytes. Not inlined: a copy has 300 bytes, and four
+ * formats would have two each.
+ */
 export function codes16(x: usize, m: v128, id: v128, more: f32): v128 {
   const plus = f32x4.splat(more);
   return low_bytes(
@@ -21,7 +28,7 @@ export function codes16(x: usize, m: v128, id: v128, more: f32): v128 {
   );
 }
 
-/** Low bytes of four i32x4 as one i8x16: wraps, never saturates. */
+/** Low bytes of four i32x4 as one i8x16. Wraps, never saturates. */
 @inline
 export function low_bytes(a: v128, b: v128, c: v128, d: v128): v128 {
   const ab = i8x16.shuffle(a, b, 0, 4, 8, 12, 16, 20, 24, 28, 0, 0, 0, 0, 0, 0, 0, 0);
@@ -29,13 +36,16 @@ export function low_bytes(a: v128, b: v128, c: v128, d: v128): v128 {
   return i64x2.shuffle(ab, cd, 0, 2);
 }
 
-/** Lanes that hold a NaN, told by their bits (float comparisons with oneself may be optimised away). */
+/**
+ * All bits set in lanes that hold a NaN, tested on the bits: a compiler may optimise a comparison
+ * of a float with itself away.
+ */
 @inline
 export function is_nan_f32x4(a: v128): v128 {
   return i32x4.gt_u(v128.and(a, i32x4.splat(0x7fffffff)), i32x4.splat(0x7f800000));
 }
 
-/** Sixteen i8 -> f32, times d, stored at y (64 bytes). */
+/** Stores sixteen i8 times d as f32 at y (64 bytes). */
 @inline
 export function store_i8_scaled(y: usize, q: v128, d: v128): void {
   const lo = i16x8.extend_low_i8x16_s(q);
@@ -46,7 +56,7 @@ export function store_i8_scaled(y: usize, q: v128, d: v128): void {
   v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(hi)), d), 48);
 }
 
-/** Sixteen bytes, 0xff where the bit of `bits` (16 used) is set and 0 elsewhere. */
+/** Sixteen bytes: 0xff if the bit of `bits` (16 are used) is set, else 0. */
 @inline
 export function spread_bits(bits: u32): v128 {
   const b = i16x8.splat(<i16>bits);
@@ -55,14 +65,14 @@ export function spread_bits(bits: u32): v128 {
   return i8x16.eq(v128.and(each, bit), bit);
 }
 
-/** Sixteen i8 with the sign changed where the bit of `signs` is set. */
+/** Sixteen i8, negated if the bit of `signs` is set. */
 @inline
 export function negate_where(q: v128, signs: u32): v128 {
   const m = spread_bits(signs);
   return i8x16.sub(v128.xor(q, m), m);
 }
 
-/** Sixteen i8 -> f32, q * d + m with two roundings, stored at y (64 bytes). */
+/** Stores q * d + m of sixteen i8, with two roundings, as f32 at y (64 bytes). */
 @inline
 export function store_i8_scaled_plus(y: usize, q: v128, d: v128, m: v128): void {
   const lo = i16x8.extend_low_i8x16_s(q);
@@ -74,8 +84,9 @@ export function store_i8_scaled_plus(y: usize, q: v128, d: v128, m: v128): void 
 }
 
 /**
- * ggml's nearest_int: adding 1.5 * 2^23 leaves the rounded value in the low bits. Ties to even for |x| <= 2^22;
- * beyond that its result is odd but defined, and the quantisers' output depends on it for subnormal and huge rows.
+ * ggml's nearest_int: adding 1.5 * 2^23 leaves the rounded value in the low bits. Ties go to even
+ * for |x| <= 2^22. Beyond that the result is strange but defined, and the quantisers' output
+ * depends on it for subnormal and huge rows.
  */
 @inline
 export function nearest_i32x4(x: v128): v128 {

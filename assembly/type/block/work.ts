@@ -1,6 +1,7 @@
 /**
- * The work area of the quantisers that search for scales: WORK_BYTES of the caller's memory, one for each thread; nothing in it outlives a call.
- * Offsets in bytes; pointers into it are `work + NAME`.
+ * Layout of the work area of quantisers that search for scales: WORK_BYTES of the caller's memory,
+ * one area for each thread. Nothing in it outlives a call. Offsets are in bytes; pointers into it
+ * are `work + NAME`.
  */
 
 /** u8[256]: the code of every element of a block. */
@@ -23,10 +24,13 @@ export const SUM_WEIGHT: usize = 512;
 export const LS: usize = 576;
 @inline
 export const LM: usize = 592;
-/** f32: a second result. */
+/** f32: second result of a function. */
 @inline
 export const SCALAR: usize = 608;
-/** v128[32 + 8]: four candidates' codes and sums, inside one search. */
+/**
+ * v128[32 + 8]: codes and sums of four candidates, within one search.
+ *
+ */
 @inline
 export const LANES: usize = 640;
 
