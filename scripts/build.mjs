@@ -1,12 +1,14 @@
 #!/usr/bin/env node
-// One build step for everything under dist/: three wasm builds and the quantisers' module through the asc API, each build without threads from the one with them,
-// then the TypeScript, then both as text for browsers, then the page that servers have at /.
-// Stamped with a hash of its inputs, so that prepare, prestart and pretest may all call it and only the first works.
+// Builds everything in dist/: the wasm builds with threads and the quantisers' module through the
+// asc API, from each build with threads the one without, then the TypeScript, both as text for
+// browsers, and the page that servers have at /. A stamp has the hash of the inputs, so prepare,
+// prestart and pretest may all call this script, and only the first call works.
 //
 //   node scripts/build.mjs [--force] [--wasm] [--only relaxed,simd] [--watch]
 //
-// --wasm leaves the TypeScript out, --force takes no notice of stamps. --only makes some of the wasm builds (the others stay as they were, and the
-// next build without it makes all again). --watch builds again whenever a source changes.
+// --wasm skips the TypeScript. --force ignores stamps. --only makes some of the wasm builds: the
+// others stay as they were, and the next build without it makes all of them again. --watch builds
+// again whenever a source changes.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, watch, writeFileSync } from 'node:fs';
@@ -23,13 +25,13 @@ const { values: flags } = parseArgs({
   options: { force: { type: 'boolean' }, wasm: { type: 'boolean' }, only: { type: 'string' }, watch: { type: 'boolean' } },
 });
 const { force = false } = flags;
-process.argv.length = 2; // asc reads the command line by itself, and has a --wasm of its own
+process.argv.length = 2; // asc reads the command line on its own, and has another --wasm
 
-/** The builds of the kernels that have threads, and a module of its own that is built for all runtimes. */
+/** Builds of the kernels with threads, and the quantisers' module, which all runtimes use. */
 const BUILDS = Object.keys(JSON.parse(readFileSync('asconfig.json', 'utf8')).targets);
 const QUANTIZE = 'quantize';
 const TARGETS = [...BUILDS, QUANTIZE];
-/** A build without threads is made with the one that has them. */
+/** A build without threads is made together with the one that has them. */
 const targets = flags.only?.split(',').map((name) => (TARGETS.includes(name) ? name : `${name}-threads`)) ?? TARGETS;
 const unknown = targets.findIndex((target) => !TARGETS.includes(target));
 if (unknown >= 0) {
@@ -38,8 +40,9 @@ if (unknown >= 0) {
 }
 
 /**
- * Functions that are called and never copied into their callers, as wildcards of their names. Binaryen copies whatever has less than 70 nodes, which was
- * 6 KB of each build; hot loops say @inline where they want it. (Those of attention and recurrent states do not everywhere, and are left alone.)
+ * Functions that must not be inlined, as wildcards of their names. Binaryen inlines functions of
+ * less than 70 nodes, which was 6 KB of each build; hot loops have @inline where they need it.
+ * (Attention and recurrent states lack some @inline, so they are left alone.)
  */
 const CALLED = [
   ...['type', 'matmul'].map((folder) => `assembly/${folder}/*`),
@@ -48,7 +51,7 @@ const CALLED = [
   ),
 ];
 
-/** A transform of asc, which sets its properties (binaryen among them). */
+/** A transform for asc, which sets the transform's properties (such as binaryen). */
 class KeepCalls {
   afterCompile(module) {
     for (const pattern of CALLED) {
@@ -58,12 +61,16 @@ class KeepCalls {
   }
 }
 
-/** Functions whose constants may be short: loops of products and attention need theirs as they are, or V8's revectoriser does not join them. */
+/**
+ * Functions whose vector constants may be written as splats. Loops of products and attention need
+ * the constants: otherwise V8's revectoriser does not join them.
+ */
 const SMALL = /^ \(func \$"?assembly\/(type|log_softmax|math|ops\/unary)\//;
 
 /**
- * The same module without names, and with each vector constant of four equal lanes in SMALL functions as a splat of one, of 4 to 8 bytes.
- * It goes by way of text, because Binaryen's own passes fold splats to constants and never back.
+ * Returns the module without names, and with each vector constant of four equal lanes in SMALL
+ * functions as a splat of one, of 4 to 8 bytes. It goes through text, because Binaryen's own passes
+ * fold splats to constants and never back.
  */
 function splatConstants(binaryen, code) {
   const features = binaryen.Features.All & ~binaryen.Features.GC;
@@ -98,7 +105,10 @@ const need = async (name) => {
   }
 };
 
-/** A wasm custom section: a module says which build it is, so that whoever brings their own file need not. Names stay below 128 bytes. */
+/**
+ * A wasm custom section that names the build, so that callers with a file of their own need not say
+ * which build it is. Names have less than 128 bytes.
+ */
 const customSection = (name, text) => {
   const payload = Buffer.from([name.length, ...Buffer.from(name + text)]);
   return Buffer.from([0, payload.length, ...payload]);
@@ -107,13 +117,13 @@ const customSection = (name, text) => {
 async function buildWasm() {
   const stamp = stampOf(['asconfig.json', 'scripts/build.mjs', ...files('assembly')]);
   const some = targets.length < TARGETS.length;
-  // Of some builds each has a stamp of its own, so that the whole one never says more than is true.
+  // With --only, each build has its own stamp, so that the common stamp stays true.
   const stamps = some ? targets.map((target) => `.stamp-wasm-${target}`) : ['.stamp-wasm'];
   if (isCurrent('.stamp-wasm', stamp) || stamps.every((name) => isCurrent(name, stamp))) return;
   const asc = await need('assemblyscript/asc');
   const { default: binaryen } = await need('assemblyscript/binaryen');
   mkdirSync('dist/wasm', { recursive: true });
-  // The rest of the folder is of src/wasm/.
+  // The other files in the folder come from src/wasm/.
   const made = (name) => name.endsWith('.wasm') && (!some || targets.includes(name.slice(0, -'.wasm'.length)));
   for (const old of readdirSync('dist/wasm').filter(made)) rmSync(join('dist/wasm', old));
   for (const old of readdirSync('dist').filter((name) => name === '.stamp-wasm' || (!some && name.startsWith('.stamp-wasm'))))
@@ -127,7 +137,7 @@ async function buildWasm() {
     const transforms = target === QUANTIZE ? [] : [KeepCalls];
     const { error, stderr } = await asc.main([...what, '--config', 'asconfig.json'], { transforms });
     if (error || !existsSync(out)) {
-      // asc reports errors in its result and does not throw
+      // asc returns errors and does not throw
       console.error(stderr.toString());
       throw error ?? new Error(`asc wrote no ${out}`);
     }
@@ -139,7 +149,10 @@ async function buildWasm() {
   for (const name of stamps) setStamp(name, stamp);
 }
 
-/** The build without threads: the same code, over a memory that is not shared, but has a maximum (src/wasm/shared-memory.ts). */
+/**
+ * Writes the build without threads: the same code, over a memory that is not shared but has a
+ * maximum (src/wasm/shared-memory.ts).
+ */
 function writeUnshared(code, name) {
   const memory = '\x03env\x06memory\x02';
   code[code.indexOf(memory) + memory.length] = 1;
@@ -161,7 +174,7 @@ async function buildTypeScript() {
   const program = ts.createProgram(fileNames, options);
   const diagnostics = [...ts.getPreEmitDiagnostics(program)];
   if (diagnostics.length === 0) {
-    // What a source that is gone had become would be packed with the rest.
+    // Outputs of deleted sources would be bundled with the rest.
     const kept = (path) => /^(wasm\/[^/]+\.wasm|inline\/.*|\.stamp-(wasm.*|page))$/.test(path);
     for (const old of files('dist')) if (!kept(old.slice('dist/'.length).replaceAll('\\', '/'))) rmSync(old);
     diagnostics.push(...program.emit().diagnostics);
@@ -178,7 +191,7 @@ async function buildTypeScript() {
   setStamp('.stamp-ts', stamp);
 }
 
-/** Declarations are for users: those that nothing which the package exports refers to are removed. */
+/** Removes declarations that no export of the package refers to: declarations are for users. */
 function pruneDeclarations() {
   const { exports } = JSON.parse(readFileSync('package.json', 'utf8'));
   const entries = Object.values(exports).flatMap(({ types }) => types ?? []);
@@ -190,7 +203,10 @@ function pruneDeclarations() {
   for (const file of files('dist')) if (file.endsWith('.d.ts') && !reached.has(join(file))) rmSync(file);
 }
 
-/** The browsers' worker as one classic script without imports: a file of its own, and a string for blob workers. */
+/**
+ * Builds the browsers' worker as one classic script without imports: a file of its own, and a
+ * string for blob workers.
+ */
 async function buildWorker() {
   const { build } = await need('esbuild');
   const file = 'dist/worker/web.js';
@@ -209,7 +225,8 @@ async function buildWorker() {
 }
 
 /**
- * Kernels as text, what a page can load whatever its bundler does with files: base64 of the deflated bytes. One text for a build with threads and without.
+ * Writes the kernels as text, base64 of the deflated bytes, which a page can load with any bundler.
+ * A build with threads and the one without share a text.
  */
 function inlineWasm() {
   mkdirSync('dist/inline', { recursive: true });
@@ -221,7 +238,7 @@ function inlineWasm() {
   }
 }
 
-/** The page of servers: scripts/page.mjs does it. */
+/** Builds the page of servers with scripts/page.mjs. */
 async function buildPage() {
   const stamp = stampOf(['package.json', 'scripts/page.mjs', ...files('page'), 'src/errors.ts', ...files('src/sample')]);
   if (isCurrent('.stamp-page', stamp)) return;
@@ -231,7 +248,10 @@ async function buildPage() {
   setStamp('.stamp-page', stamp);
 }
 
-/** Builds in processes of their own, one after the other: what fails is told, and the next change tries again. */
+/**
+ * Builds whenever a source changes, each time in a new process. A failure is printed, and the next
+ * change tries again.
+ */
 function buildOnChange() {
   const again = Object.entries(flags).flatMap(([name, value]) =>
     name === 'watch' || name === 'force' ? [] : value === true ? [`--${name}`] : [`--${name}`, value],
@@ -244,7 +264,7 @@ function buildOnChange() {
   let timer;
   const soon = () => {
     clearTimeout(timer);
-    timer = setTimeout(build, 100); // an editor writes a file in several steps
+    timer = setTimeout(build, 100); // editors write a file in several steps
   };
   for (const folder of ['assembly', 'src', 'page']) watch(folder, { recursive: true }, soon);
   build();

@@ -1,4 +1,4 @@
-// The compiled modules of dist/ put into few files.
+// Bundles the compiled modules of dist/ into few files.
 import { mkdirSync, readFileSync, readdirSync, rmSync, rmdirSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 
@@ -9,32 +9,36 @@ export const files = (folder) =>
     .map((e) => join(e.parentPath ?? e.path, e.name))
     .sort();
 
-/** What users and Node's own processes begin with. */
+/** Entry points of users and of Node's own processes. */
 const entries = [
   ...new Set(readFileSync('package.json', 'utf8').match(/(?<="(?:\.\/)?dist\/)(cli|entry\/[\w-]+)(?=\.js")/g)),
   'worker/turbo',
 ];
 
-/** What worker threads of Node run. */
+/** Entry points of Node's worker threads. */
 const workers = ['worker/node', 'worker/quantize'];
 
-/** Where a run from the command line begins: what is evaluated before its model is loaded. */
+/** Start of a run from the command line: modules evaluated before its model loads. */
 const RUN = ['cli', 'cli/main', 'cli/run'];
-/** Entries for Node; all others are for any runtime. */
+/** Entries for Node only; all others are for any runtime. */
 const FOR_NODE = ['cli', 'entry/node', 'entry/core-node', 'entry/hub-node', 'worker/turbo'];
 
 /**
- * What several entries share becomes chunks: some 270 modules took a fifth of a second to import, and the 45 chunks that a run took when each set of entries had its own
- * another 30 ms. So what a run begins with is two: what other runtimes take as well, and what is for Node alone. Docstrings are in the declarations, where
- * editors look for them. Names of functions stay, for stack traces, and lines, of which Node prints
- * the one that throws. Local names are short, which makes the tarball a tenth smaller. (esbuild's lineLimit breaks strings, and bundlers then miss the
- * address of a worker in them.) Chunks lie in a folder of dist/ as the modules of src/ do in theirs, so that addresses like
- * ../../dist/wasm/ hold in both.
+ * Bundles the modules into entries and chunks shared by several entries, since importing hundreds
+ * of modules is slow. Start-up code is two chunks, portable and Node-only, because a chunk for each
+ * set of entries was slow as well.
+ *
+ * Docstrings are only in the declarations, where editors look for them. Function names stay, for
+ * stack traces, and so do lines, since Node prints the one that throws. Local names are shortened,
+ * which makes the tarball a tenth smaller. (esbuild's lineLimit breaks strings, and bundlers then
+ * miss the address of a worker in them.) Chunks lie in a subfolder of dist/, as the modules of src/
+ * do in src/, so that addresses like ../../dist/wasm/ hold in both.
  */
 export async function bundleModules({ build }, { rolldown }) {
   const chunks = await chunksOf(rolldown);
-  // Node's worker threads start sooner from one file each, and of CommonJS: Piscina require()s it, and Node 20 ends the process where a worker is terminated while
-  // require() instantiates an ES module ("v8::Module::IsGraphAsync must be used on an instantiated module").
+  // Node's worker threads start sooner from one file each. It must be CommonJS: Piscina require()s
+  // it, and Node 20 crashes if a worker is terminated while require() instantiates an ES module
+  // ("v8::Module::IsGraphAsync must be used on an instantiated module").
   const { outputFiles } = await build({
     bundle: true,
     target: 'esnext',
@@ -63,17 +67,17 @@ function removeEmptyFolders(folder) {
   if (readdirSync(folder).length === 0) rmdirSync(folder);
 }
 
-/** The files of all entries and their chunks. */
+/** Files of all entries, and their chunks. */
 async function chunksOf(rolldown) {
   const pathOf = (name) => resolve('dist', `${name}.js`);
   const bundle = await rolldown({
     input: Object.fromEntries(entries.map((name) => [name, pathOf(name)])),
-    // Packages and Node's own modules, and what is there as a file: kernels, and texts of them.
+    // Packages, Node's own modules, and files that exist as such: kernels and their texts.
     external: (id) => (!/^[./]/.test(id) && !isAbsolute(id) ? true : /[\\/]inline[\\/]|\.wasm(\?module)?$/.test(id)),
     preserveEntrySignatures: 'allow-extension',
     transform: { define: { QUANTLET_VERSION: JSON.stringify(JSON.parse(readFileSync('package.json', 'utf8')).version) } },
   });
-  /** All that is imported by these modules and theirs, but not on demand. */
+  /** Modules that the named ones import, directly or not, except by import(). */
   const reached = (names, context) => {
     const found = new Set(names.map(pathOf));
     for (const id of found) for (const imported of context.getModuleInfo(id)?.importedIds ?? []) found.add(imported);
@@ -82,7 +86,8 @@ async function chunksOf(rolldown) {
   let sets;
   const groupOf = (id, context) => {
     sets ??= {
-      // It says where V8's code of the last time is, and has to come before all that this is for.
+      // This module finds V8's cached code of the last run, so it must load before the modules that
+      // use it.
       first: reached(['cli'], context),
       run: reached(RUN, context),
       anywhere: reached(

@@ -1,6 +1,6 @@
-/** The error codes of docs/troubleshooting.md, from the comments on them in src/errors.ts. */
+/** Writes the error codes of docs/troubleshooting.md, from their comments in src/errors.ts. */
 
-/** What stands between these two lines is generated; the rest of the page is written by hand. */
+/** The text between these two lines is generated; the rest of the page is written by hand. */
 const BEGIN = '<!-- Generated from src/errors.ts by `npm run generate`: edit the comments there and run it again. -->';
 const END = '<!-- End of what is generated. -->';
 
@@ -11,7 +11,10 @@ function flattened(comment: string): string {
   return `/** ${text.trim().replaceAll(';', '\0')} */`;
 }
 
-/** Every code with the comment on it. @throws Error for a code that has none */
+/**
+ * Every code with its comment.
+ * @throws Error for a code that has none
+ */
 export function errorCodes(source: string): readonly (readonly [code: string, meaning: string])[] {
   const union = /export type QuantletErrorCode =\n([^;]*);/.exec(source.replaceAll(/\/\*\*.*?\*\//gs, flattened));
   if (!union) throw new Error('src/errors.ts has no type QuantletErrorCode');
@@ -21,7 +24,7 @@ export function errorCodes(source: string): readonly (readonly [code: string, me
   });
 }
 
-/** The page with its table as it ought to be. */
+/** Returns the page with its current table. */
 export function withErrorTable(page: string, source: string): string {
   const [before, rest] = page.split(BEGIN);
   const after = rest?.split(END)[1];

@@ -1,4 +1,4 @@
-/** The fields of requests in docs/server.md, from the tables of src/openai/protocol.ts. */
+/** Writes the fields of requests in docs/server.md, from the tables of src/openai/protocol.ts. */
 import {
   CHAT_FIELDS,
   COMPLETION_FIELDS,
@@ -9,7 +9,7 @@ import {
 } from '../src/openai/protocol.ts';
 import { allowedName, type FieldTable } from '../src/openai/field-table.ts';
 
-/** What stands between these two lines is generated; the rest of the page is written by hand. */
+/** The text between these two lines is generated; the rest of the page is written by hand. */
 const BEGIN = '<!-- Generated from src/openai/protocol.ts by `npm run generate`: edit the tables there and run it again. -->';
 const END = '<!-- End of what is generated. -->';
 
@@ -30,21 +30,21 @@ const ENDPOINTS: Readonly<Record<string, FieldTable>> = {
   '/v1/messages': MESSAGE,
 };
 
-/** Tables whose shared rows have a table of their own. */
+/** Tables whose common rows have a table of their own. */
 const GENERATES = new Set([CHAT, COMPLETION, RESPONSE, MESSAGE]);
 
 const code = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(', ');
 const cell = (text: string): string => text.replaceAll('|', '\\|');
 const row = (...cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
 
-/** Fields with the same text, in a row each. */
+/** Groups fields with the same text. */
 function grouped(entries: readonly (readonly [name: string, text: string])[]): (readonly [names: string, text: string])[] {
   const groups = new Map<string, string[]>();
   for (const [name, text] of entries) groups.set(text, [...(groups.get(text) ?? []), name]);
   return [...groups].map(([text, names]) => [code(names), text]);
 }
 
-/** Is a field the same at all endpoints that generate? */
+/** True if a field is the same at all endpoints that generate. */
 const isShared = (name: string): boolean =>
   Object.hasOwn(CHAT, name) && [...GENERATES].every((table) => JSON.stringify(table[name]) === JSON.stringify(CHAT[name]));
 
@@ -76,7 +76,7 @@ function section(title: string, table: FieldTable): string {
 const part = (table: FieldTable, which: (name: string) => boolean): FieldTable =>
   Object.fromEntries(Object.entries(table).filter(([name]) => which(name)));
 
-/** The page with its tables as they ought to be. */
+/** Returns the page with its current tables. */
 export function withFieldTables(page: string): string {
   const [before, rest] = page.split(BEGIN);
   const after = rest?.split(END)[1];

@@ -1,11 +1,14 @@
-/** docs/flags.md: what becomes of every flag of llama.cpp's tools (test/golden/flags), from the tables of src/cli. */
+/**
+ * Writes docs/flags.md: the support of every flag of llama.cpp's tools (test/golden/flags), from
+ * the tables of src/cli.
+ */
 import { readFileSync } from 'node:fs';
 import { allCommands } from '../src/cli/commands.ts';
 import { FLAGS, spellingsOf } from '../src/cli/flags.ts';
 import { llamaFlag } from '../src/cli/parse-flags.ts';
 import { NAMED_TEMPLATES } from '../src/chat/named-templates.ts';
 
-/** A flag of llama.cpp's: what it is called, how many values follow, and which tools have it. */
+/** A flag of llama.cpp: its names, the number of its values, and the tools that have it. */
 export interface LlamaRow {
   readonly spellings: readonly string[];
   readonly values: number;
@@ -22,11 +25,11 @@ const commandOf = (tool: string): (typeof commands)[number] | undefined => comma
 export interface Way {
   readonly way: 'works' | 'ignored' | 'refused';
   readonly why: string;
-  /** Values that are read behind it. */
+  /** Number of values that follow it. */
   readonly values: number;
 }
 
-/** What becomes of a flag on the command that stands for a tool; undefined: nobody knows it. */
+/** Support of a flag by the command that replaces a tool; undefined: unknown to it. */
 export function wayOf(spelling: string, tool: string): Way | undefined {
   const command = commandOf(tool);
   if (!command) return undefined;
@@ -39,7 +42,7 @@ export function wayOf(spelling: string, tool: string): Way | undefined {
 
 const cell = (text: string): string => text.replaceAll('|', '\\|');
 
-/** A flag has a line for each thing that becomes of it. */
+/** Lines of a flag: one for each kind of support. */
 function lines({ spellings, tools }: LlamaRow): string[] {
   const groups = new Map<string, { spellings: Set<string>; tools: Set<string> }>();
   for (const tool of tools) {

@@ -1,4 +1,7 @@
-/** Sources of packed formats that `npm run generate` writes: their facts, and which loop multiplies by a type's weights, as direct calls. */
+/**
+ * Sources of packed formats that `npm run generate` writes: their facts, and the dispatch from
+ * types to loops, as direct calls.
+ */
 import { readdirSync } from 'node:fs';
 import { actType } from '../src/graph/packed-products.ts';
 import { forIsa, ISAS, KINDS, type CodeFacts, type Isa, type PackedFormat } from '../src/packed-format.ts';
@@ -13,7 +16,10 @@ const isOfGrid = (t: TypeTraits): boolean => formatOf(t).facts.grid === true || 
 
 // ---- Facts ----
 
-/** Facts that are numbers, as methods of a format's class: their types. The others are fields, which say something by being there (format/format.ts). */
+/**
+ * Facts that are numbers, with their types; they become methods of a format's class. The others
+ * become fields, which are markers (format/format.ts).
+ */
 const NUMBERS: { readonly [fact: string]: string } = {
   width: 'i32',
   centre: 'i32',
@@ -42,11 +48,14 @@ ${[
 `;
 }
 
-/** Facts of each packed format, as a class that the format's own extends. */
+/** Facts of each packed format, as the base class of the format's own class. */
 export function formatFacts(): string {
   const types = PACKED.filter((t) => !isFloat(t));
   const kinds = [...new Set(types.flatMap((t) => formatOf(t).kind ?? []))];
-  return `/** Facts of packed formats. bytes: of a packed block, as many as of 16 plain ones, because rows are packed where they are. */
+  return `/**
+ * Facts of packed formats. bytes: of a packed block, the same as of 16 plain blocks, because rows are
+ * packed in place.
+ */
 ${kinds.map((kind) => importing([kind], `./${KINDS[kind]}`)).join('\n')}
 
 ${types.map(factsOf).join('\n')}`;
@@ -60,7 +69,7 @@ interface Declaration {
   readonly params: readonly string[];
 }
 
-/** The functions that assembly/matmul/ exports, by their names. */
+/** Functions that assembly/matmul/ exports, by name. */
 function declarations(): ReadonlyMap<string, Declaration> {
   const found = new Map<string, Declaration>();
   for (const path of readdirSync(new URL('assembly/matmul', root)).filter((name) => name.endsWith('.ts')))
@@ -73,10 +82,10 @@ function declarations(): ReadonlyMap<string, Declaration> {
   return found;
 }
 
-/** The constants of assembly/simd.ts that say which instructions there are. */
+/** Constants of assembly/simd.ts that say which instructions a build has. */
 const IF_ISA: { readonly [isa in Exclude<Isa, 'simd'>]: string } = { dotadd: 'HAS_DOT_ADD', relaxed: 'HAS_RELAXED_DOT' };
 
-/** A statement, or one for each set of instructions where they differ: undefined where nothing is called. */
+/** A statement, or one for each instruction set if they differ. undefined: unreachable. */
 function byIsa(of: (isa: Isa) => string | undefined): string {
   const [simd, relaxed, dotadd] = ISAS.map((isa) => of(isa) ?? 'unreachable()');
   if (simd === relaxed && relaxed === dotadd) return simd;
@@ -84,7 +93,7 @@ function byIsa(of: (isa: Isa) => string | undefined): string {
   return `if (${IF_ISA.relaxed}) { ${whereRelaxed}; } else ${simd}`;
 }
 
-/** The same as a value. */
+/** A value, or one for each instruction set if they differ. */
 function valueByIsa(of: (isa: Isa) => string | number): string | number {
   const [simd, relaxed, dotadd] = ISAS.map(of);
   if (simd === relaxed && relaxed === dotadd) return simd;
@@ -93,7 +102,10 @@ function valueByIsa(of: (isa: Isa) => string | number): string | number {
     : `${IF_ISA.dotadd} ? ${dotadd} : ${IF_ISA.relaxed} ? ${relaxed} : ${simd}`;
 }
 
-/** Weights of a grid are other codes in a panel: of 7 bits with scales for 16 weights, and where these are multiplied into them of 8. */
+/**
+ * Codes of weights of grids in a panel: 7 bits with a scale for 16 weights or, in the simd build, 8
+ * bits already multiplied by the scales.
+ */
 const codesInPanel = (isa: Isa): string => (isa === 'simd' ? 'Codes8' : 'Codes7');
 const factsInPanel = (t: TypeTraits, isa: Isa): CodeFacts =>
   !isOfGrid(t)
@@ -102,22 +114,22 @@ const factsInPanel = (t: TypeTraits, isa: Isa): CodeFacts =>
       ? { width: 8, superBlock: true }
       : { width: 7, centre: 64, superBlock: true, s16: true };
 
-/** Integer scales of a panel's sub-block behind its codes (its halves); 3: two that are f32, and no d. */
+/** Value of panel_scales for a type. */
 function panelScales(t: TypeTraits, isa: Isa): number {
   const { width, superBlock, s16, f32Scales } = factsInPanel(t, isa);
-  const inCodes = width === 8 && isa !== 'dotadd'; // codes as i16 have their scale in them (dot_signed.ts)
+  const inCodes = width === 8 && isa !== 'dotadd'; // codes as i16 are already multiplied by the scale (dot_signed.ts)
   if (!superBlock || inCodes) return 0;
   return f32Scales ? 3 : s16 ? 2 : 1;
 }
 
-/** A panel's minima: 0 none, 1 an f32, 2 an integer for each sub-block, 3 for each half. */
+/** Value of panel_minima for a type. */
 function panelMinima(t: TypeTraits): number {
   const { hasMin, superBlock, s16 } = formatOf(t).facts;
   if (!hasMin) return 0;
   return !superBlock ? 1 : s16 ? 3 : 2;
 }
 
-/** The functions by type id, of all packed types or of some. */
+/** Functions by type id, for all packed types or some of them. */
 export function byType(types = PACKED): string {
   const known = declarations();
   const called = new Set<string>();
@@ -125,7 +137,7 @@ export function byType(types = PACKED): string {
     const declared = known.get(name);
     if (!declared) throw new Error(`the table has the loop ${name}, and assembly/matmul/ no function of the name`);
     called.add(name);
-    // The meaning of a parameter's name, where it is not an argument of the function by type id.
+    // Values of parameters that are not arguments of the function by type id.
     const pairs = t.blckSize / 64;
     const meant: { readonly [param: string]: string } = {
       pairs: String(pairs),
@@ -146,62 +158,64 @@ export function byType(types = PACKED): string {
     lookup(doc, name, blocks, (t) => valueByIsa((isa) => of(t, isa)), '0');
   const functions = [
     lookup(
-      'The type in which a product takes its activations: F32, or one of act.ts; 0xffffffff for types that cannot be packed.',
+      'Activation type of a product: F32 or one of act.ts; 0xffffffff if the type cannot be packed.',
       'act_type',
       types,
       (t) => (isFloat(t) ? 'F32' : valueByIsa((isa) => actType(t, { isa }).id)),
       '0xffffffff',
     ),
     lookup(
-      'Vectors of f16 at the start of a packed block, all of which must be finite.',
+      'Number of f16 vectors at the start of a packed block. All of them must be finite.',
       'f16_vectors',
       blocks,
       (t) => formatOf(t).facts.f16Vectors ?? (formatOf(t).facts.hasMin ? 2 : 1),
       '0',
     ),
-    panels('Not 0 where codes in a panel are signed and have 8 bits.', 'panel_signed', (t, isa) =>
+    panels('1 if codes in a panel are signed and have 8 bits, else 0.', 'panel_signed', (t, isa) =>
       Number(factsInPanel(t, isa).width === 8),
     ),
-    panels(
-      "Integer scales of a panel's sub-block behind its codes (its halves); 3: two that are f32, and no d.",
-      'panel_scales',
-      panelScales,
+    panels('Integer scales of a sub-block in a panel, 2: one a half; 3: two f32 scales, and no d.', 'panel_scales', panelScales),
+    panels('Minima in a panel, 0: none, 1: an f32, 2: an integer a sub-block, 3: an integer a half.', 'panel_minima', panelMinima),
+    panels('Number to subtract from every code of a panel.', 'panel_centre', (t, isa) => factsInPanel(t, isa).centre ?? 0),
+    lookup(
+      '1 if a panel consists of runs of 64 weights, else 0.',
+      'panel_runs',
+      blocks,
+      (t) => Number(formatOf(t).tile === 'gemm_8x4_bits'),
+      '0',
     ),
-    panels("A panel's minima: 0 none, 1 an f32, 2 an integer for each sub-block, 3 for each half.", 'panel_minima', panelMinima),
-    panels('The number that is taken off every code of a panel.', 'panel_centre', (t, isa) => factsInPanel(t, isa).centre ?? 0),
-    lookup('Not 0 where a panel has runs of 64 weights.', 'panel_runs', blocks, (t) => Number(formatOf(t).tile === 'gemm_8x4_bits'), '0'),
     ladder(
-      '/** Packs 16 plain rows, `stride` bytes apart at src, to w: a block of each, or of floats all n numbers. */',
+      '/**\n * Packs 16 plain rows, `stride` bytes apart at src, to w: one block of each row or, for float types,\n * all n numbers.\n */',
       'pack_block(type: u32, src: usize, stride: usize, w: usize, n: i32): void',
       plain,
       (t) => `changetype<${id(t)}>(0).pack(src, stride, ${isFloat(t) ? 'n, w' : 'w'})`,
     ),
     ladder(
-      '/** The same to what the type can be packed as besides (`fast` in src/type-traits.ts). */',
+      '/** Packs one block of 16 plain rows in the faster form (`fast` in src/type-traits.ts). */',
       'pack_fast(type: u32, src: usize, stride: usize, w: usize): void',
       types.filter(({ kernels }) => kernels!.fast),
       (t) => `changetype<${id(t)}>(0).pack_fast(src, stride, w)`,
     ),
     ladder(
-      '/** Unpacks n packed blocks at w, or of floats n weights of a row, to the panels of 8 rows each. */',
+      '/**\n * Unpacks n packed blocks at w, or for float types n weights of each row, to two panels of 8 rows.\n */',
       'unpack(type: u32, w: usize, n: i32, panel: usize): void',
       types,
       (t) => call(formatOf(t).unpack ?? 'unpack_blocks', t),
     ),
     ladder(
-      '/** A column block times n blocks of a panel. (Tiles of floats are alike: product_f32.ts.) */',
+      '/** Multiplies a column block by n blocks of a panel. (For float types: product_f32.ts.) */',
       'tile(type: u32, w: usize, a: usize, acc: usize, n: i32): void',
       blocks,
       (t) => byIsa((isa) => call(forIsa(formatOf(t).tile, isa), t, isOfGrid(t) ? codesInPanel(isa) : id(t))),
     ),
     ladder(
-      '/** One column times 16 rows of n blocks (of floats n weights). */',
+      '/** Multiplies one column by 16 rows of n blocks (for float types n weights). */',
       'column(type: u32, w: usize, n: i32, a: usize, y: usize, scratch: usize): void',
       types,
       (t) => byIsa((isa) => call(forIsa(formatOf(t).column, isa), t)),
     ),
     ladder(
-      '/** Two and more columns times 16 rows, for types of activations that lie so. */',
+      '/** Multiplies two or more columns by 16 rows, for activations with ACT_16XN. */',
       'few_columns(type: u32, w: usize, n: i32, a: usize, stride: usize, ncols: i32, acc: usize, scratch: usize): void',
       blocks.filter((t) => ISAS.some((isa) => forIsa(formatOf(t).act!, isa) === 'few')),
       (t) => byIsa((isa) => (forIsa(formatOf(t).act!, isa) === 'few' ? call('gemm_16xn', t) : undefined)),
@@ -216,7 +230,7 @@ export function byType(types = PACKED): string {
   const used = (from: readonly string[]): string[] => from.filter((name) => new RegExp(`\\b${name}\\b`).test(text));
   const isaNames = used(Object.values(IF_ISA));
   const panelCodes = used(['Codes7', 'Codes8']);
-  return `/** Packed weights by type id. */
+  return `/** Dispatch from type ids to the functions of packed weights. */
 ${classes(types)}
 ${panelCodes.length ? importing(panelCodes, './format/grid') : ''}
 ${[...imports]
@@ -229,7 +243,7 @@ import * as id from '../type/ids';
 ${text}`;
 }
 
-/** Apart from the rest, because the loops of grids call it. */
+/** open_grid.ts is a separate file, because the loops of grids import it. */
 export function openGrid(): string {
   const grids = PACKED.filter((t) => formatOf(t).facts.grid);
   return `${classes(grids)}
@@ -237,7 +251,7 @@ import * as id from '../type/ids';
 
 ${withIds(
   ladder(
-    '/** Opens the packed block of a grid at w to o: its scales and the addresses of its entries (format/grid.ts). */',
+    '/** Opens the packed block of a grid at w to o: scales, addresses of entries (format/grid.ts). */',
     'open_grid(type: u32, w: usize, o: usize): void',
     grids,
     (t) => `changetype<${id(t)}>(0).open(w, o)`,
@@ -263,7 +277,7 @@ export function panelRoom(): string {
   return `${classes(blocks)}
 import { most, panel_bytes } from './panel_size';
 
-/** Bytes of a panel: the most that any format needs. */
+/** Bytes of a panel: the maximum over all formats. */
 @inline
 export function PANEL(): usize {
   return ${most(blocks.map((t) => `panel_bytes<${id(t)}>()`))};

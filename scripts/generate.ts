@@ -1,8 +1,13 @@
 /**
- * `npm run generate`: writes the sources that are derived from the tables of types (src/type-traits.ts) and of ops (src/graph/kernels.ts), and from
- * the kernels' own declarations; docs/flags.md from the tables of flags; docs/chat-templates.md from what templates write; the error codes of
- * docs/troubleshooting.md from src/errors.ts; and the fields of docs/server.md from src/openai/protocol.ts. They are committed, and
- * test/generate.test.ts holds them to their sources.
+ * `npm run generate`: writes the derived files. They are committed, and test/generate.test.ts
+ * compares them with their sources:
+ *
+ *   kernels' ids and dispatch   from the tables of types (src/type-traits.ts) and ops
+ *                               (src/graph/kernels.ts), and the declarations of kernels
+ *   docs/flags.md               from the tables of flags
+ *   docs/chat-templates.md      from the output of templates
+ *   docs/troubleshooting.md     the error codes, from src/errors.ts
+ *   docs/server.md              the fields, from src/openai/protocol.ts
  */
 import { execFileSync } from 'node:child_process';
 import { readdirSync, writeFileSync } from 'node:fs';
@@ -29,7 +34,7 @@ const imatrixCall = ({ name, kernels }: TypeTraits): string => {
   return kernels?.quantizer === 'search' ? call : `if (imatrix) ${call}; else quantize_row_${name}(x, y, k)`;
 };
 
-/** The kernels in assembly/type/block/<name>.ts. */
+/** Kernels of a type in assembly/type/block/<name>.ts. */
 const blockKernels = (t: TypeTraits): string[] => [
   `dequantize_row_${t.name}`,
   ...(t.kernels?.quantizer ? [`quantize_row_${t.name}`] : []),
@@ -43,10 +48,10 @@ function typeIds(): string {
 ${[...TYPES, ...LEVEL_TYPES].map((t) => `export const ${id(t)}: u32 = ${t.id};`).join('\n')}
 
 ${[
-  lookup('Elements of one block; 0 for a type without kernels.', 'blck_size', [...READABLE, ...LEVEL_TYPES], (t) => t.blckSize, '0'),
-  lookup('Bytes of one block; 0 for a type without kernels.', 'type_size', [...READABLE, ...LEVEL_TYPES], (t) => t.typeSize, '0'),
+  lookup('Elements of a block; 0 for a type without kernels.', 'blck_size', [...READABLE, ...LEVEL_TYPES], (t) => t.blckSize, '0'),
+  lookup('Bytes of a block; 0 for a type without kernels.', 'type_size', [...READABLE, ...LEVEL_TYPES], (t) => t.typeSize, '0'),
   lookup(
-    'The type that vec_dot wants its activations in; 0xffffffff where there is no vec_dot.',
+    'Type in which vec_dot takes its activations; 0xffffffff if there is no vec_dot.',
     'vec_dot_type',
     typesWith((k) => k.vecDotType),
     (t) => t.kernels!.vecDotType!.toUpperCase(),
@@ -55,9 +60,9 @@ ${[
 ].join('\n')}`;
 }
 
-/** The kernels of all block formats by their names, as the host may call them. */
+/** Exports of the kernels of all block formats, by their own names, for the host. */
 function blocks(): string {
-  return `/** The kernels of every type by their own names. */
+  return `/** Exports of the kernels of every type, by their own names. */
 ${READABLE.map((t) => `export { ${blockKernels(t).join(', ')} } from './block/${t.name}';`).join('\n')}
 `;
 }
@@ -65,38 +70,38 @@ ${READABLE.map((t) => `export { ${blockKernels(t).join(', ')} } from './block/${
 function traits(): string {
   const search = typesWith((k) => k.quantizer === 'search');
   const simple = typesWith((k) => k.quantizer && k.quantizer !== 'search');
-  return `/** ggml's type_traits: which kernel a type id means. */
+  return `/** ggml's type_traits: dispatch from type ids to kernels. */
 ${READABLE.map((t) => importing([...blockKernels(t), ...imatrixKernels(t)], `./block/${t.name}`)).join('\n')}
 ${importing(READABLE.map(id), './ids')}
 
 ${[
   ladder(
-    '/** x . y: n elements of a row of weights of `type` with a row of vec_dot_type(type). */',
+    '/** x . y of n elements: a row of weights of `type` and a row of vec_dot_type(type). */',
     'vec_dot(type: u32, n: i32, x: usize, y: usize): f32',
     typesWith((k) => k.vecDotType),
     (t) => `${vecDot(t)}(n, x, y)`,
   ),
   ladder(
-    '/** k elements of block data at x -> f32 at y. */',
+    '/** Converts k elements of block data at x to f32 at y. */',
     'dequantize_row(type: u32, x: usize, y: usize, k: i32): void',
     READABLE,
     (t) => `dequantize_row_${t.name}(x, y, k)`,
   ),
   ladder(
-    '/** k f32 at x -> block data at y, for the types whose reference needs no search: every vec_dot_type, and the simple formats. */',
+    '/**\n * Converts k f32 at x to block data at y, for types whose reference needs no search: every\n * vec_dot_type, and the simple formats.\n */',
     'quantize_row(type: u32, x: usize, y: usize, k: i32): void',
     simple,
     (t) => `quantize_row_${t.name}(x, y, k)`,
   ),
   ladder(
-    "/** ggml's from_float, what cpy and set_rows write: as quantize_row, and the types that search for their scales. work: quantize_work_size() bytes, this thread's own. */",
+    "/**\n * ggml's from_float, for cpy and set_rows: as quantize_row, and also for types that search for their\n * scales. work: quantize_work_size() bytes of this thread's own.\n */",
     'from_float(type: u32, x: usize, y: usize, k: i32, work: usize): void',
     search,
     (t) => `quantize_row_${t.name}(x, y, k, work)`,
     'quantize_row(type, x, y, k);',
   ),
   ladder(
-    '/** A row as files have it: imatrix is its k weights or 0, work as in from_float. */',
+    '/** Quantises a row as in files. imatrix: its k weights, or 0; work: as for from_float. */',
     'quantize_imatrix_row(type: u32, x: usize, y: usize, k: i32, imatrix: usize, work: usize): void',
     typesWith((k) => k.quantizer && k.quantizer !== 'row'),
     imatrixCall,
@@ -105,7 +110,9 @@ ${[
 ].join('\n')}`;
 }
 
-/** The functions of assembly/ops/ that take a record: what each is called with, by the name of its kernel. */
+/**
+ * Functions of assembly/ops/ that take a record, with their arguments, by the name of the kernel.
+ */
 function opKernels(): Map<string, { readonly name: string; readonly file: string; readonly args: string }> {
   const found = new Map<string, { name: string; file: string; args: string }>();
   for (const file of readdirSync(new URL('assembly/ops', root)).sort()) {
@@ -125,7 +132,7 @@ function dispatch(): string {
     return { code, ...kernel };
   });
   const files = [...new Set(kernels.map((k) => k.file))].sort();
-  return `/** Which kernel a record's code means. */
+  return `/** Dispatch from the codes of records to kernels. */
 ${files
   .map((file) =>
     importing(
@@ -140,7 +147,10 @@ ${Object.entries(CODE)
   .map(([name, code]) => `const ${name}: u32 = ${code};`)
   .join('\n')}
 
-/** Runs a record as thread ith of nth, with this thread's scratch; cursor_bytes lie from one range's cursor of an op to the next one's. */
+/**
+ * Runs a record as thread ith of nth, with this thread's scratch. cursor_bytes: from an op's cursor
+ * for one range to that for the next.
+ */
 export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   // prettier-ignore
   switch (op.code) {
@@ -156,7 +166,7 @@ async function formatted(path: string, text: string): Promise<string> {
   return prettier.format(text, { ...(await prettier.resolveConfig(filepath)), filepath });
 }
 
-/** Path, and what is in the file: the sources of the kernels, which what is built has its sizes from. */
+/** Sources of the kernels, by path. The sizes of the built kernels are written after these. */
 async function kernelSources(): Promise<Map<string, string>> {
   const types = 'src/type-traits.ts';
   const files: readonly (readonly [path: string, table: string, text: string])[] = [
@@ -177,7 +187,7 @@ async function kernelSources(): Promise<Map<string, string>> {
   return out;
 }
 
-/** Path, and what is in the file. */
+/** All generated files, by path. */
 export async function generate(): Promise<Map<string, string>> {
   const out = await kernelSources();
   const sizes = 'src/wasm/sizes.ts';

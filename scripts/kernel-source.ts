@@ -1,17 +1,17 @@
-/** Pieces of AssemblyScript that `npm run generate` writes. */
+/** Building blocks of the AssemblyScript that `npm run generate` writes. */
 import { readFileSync } from 'node:fs';
 import { LEVELS, type TypeTraits } from '../src/type-traits.ts';
 
 export const root = new URL('../', import.meta.url);
 export const source = (path: string): string => readFileSync(new URL(path, root), 'utf8');
 
-/** Types of packed weights that nothing else has. */
+/** Types of packed weights that exist only in packed form. */
 export const LEVEL_TYPES: readonly TypeTraits[] = Object.values(LEVELS);
 
-/** A type's id in the kernels, which is the name of its class of packed weights, too. */
+/** A type's id in the kernels, which is also the name of its class of packed weights. */
 export const id = ({ name }: TypeTraits): string => name.toUpperCase();
 
-/** `case` labels of all types for which `of` gives the same, in the table's order, and what it gives. */
+/** `case` labels and return statements, with types of equal value grouped in the table's order. */
 function grouped(types: readonly TypeTraits[], of: (t: TypeTraits) => string | number): string[] {
   const cases = new Map<string | number, string[]>();
   for (const t of types) cases.set(of(t), [...(cases.get(of(t)) ?? []), `case ${id(t)}:`]);
@@ -37,7 +37,10 @@ ${grouped(
 }
 `;
 
-/** A function that passes its arguments on to the kernel of a type; \`kernel\` is that kernel with what it is called with. */
+/**
+ * A function that passes its arguments on to the kernel of a type. kernel: the kernel with its
+ * arguments.
+ */
 export function ladder(
   doc: string,
   declaration: string,
@@ -58,12 +61,12 @@ ${types.map((t) => `    case ${id(t)}: ${call(kernel(t))}`).join('\n')}
 `;
 }
 
-/** The same text where ids are imported as `id`: cases of it, and F32 as a value. */
+/** The text with ids imported as `id`: its cases, and F32 as a value. */
 export const withIds = (text: string): string => text.replaceAll(/case (\w+):/g, 'case id.$1:').replaceAll('return F32;', 'return id.F32;');
 
 export const importing = (names: readonly string[], from: string): string => `import { ${[...names].sort().join(', ')} } from '${from}';`;
 
-/** `a: usize, n: i32` as the arguments of a call. */
+/** Converts parameters like `a: usize, n: i32` to the arguments of a call. */
 export const names = (params: string): string =>
   params
     .split(',')

@@ -1,5 +1,6 @@
-// The page of servers (page/) as one HTML text: nothing but it has to be served (src/openai/page-files.ts has what makes it an app), and its policy
-// allows no other script, style or host.
+// Builds the page of servers (page/) as one HTML text, which needs no other file.
+// (src/openai/page-files.ts has the files that make it an app.) Its policy allows no other script,
+// style or host.
 import { createHash } from 'node:crypto';
 
 /** @param build Vite's */
@@ -10,7 +11,8 @@ export async function pageHtml(build) {
     if (made.length !== 1) throw new Error(`the page has become ${made.length} files ${end}; expected one`);
     return made[0].code ?? made[0].source;
   });
-  // What would end the element, or begin a comment in it, only occurs in strings and regular expressions.
+  // Text that would end the element, or begin a comment in it, occurs in strings and regular
+  // expressions only.
   const code = script.replace(/<(?=\/script|script|!--)/gi, '\\x3C');
   const hash = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
   const policy = `default-src 'none'; script-src ${hash(code)}; style-src ${hash(style)}; connect-src 'self'; img-src 'self' data:; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'`;

@@ -36,7 +36,7 @@ function hideDecorators(text) {
   return out + text.slice(at);
 }
 
-/** Makes a unary operator of every cast below a node. */
+/** Turns every cast below a node into a unary operator. */
 function castsAsOperators(node, text) {
   if (!node || typeof node !== 'object') return;
   if (node.type === 'TSTypeAssertion') {

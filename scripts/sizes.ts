@@ -1,4 +1,7 @@
-/** src/wasm/sizes.ts: what the built kernels say of their sizes, so that planning need not compile them. */
+/**
+ * Writes src/wasm/sizes.ts: sizes that the built kernels report, so that planning need not compile
+ * them.
+ */
 import { readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { ACT_BLOCK, ACT_LAYOUTS, TYPE_ACT } from '../src/graph/layout.ts';
@@ -25,11 +28,11 @@ import type { ActLayout, Isa } from '../packed-format.ts';
 
 /** Bytes that the kernels of a build need. */
 export interface Sizes {
-  /** A thread's scratch of a packed product. */
+  /** Scratch of a thread for a packed product. */
   readonly packedScratch: number;
-  /** A thread's work area of the quantisers that search for scales. */
+  /** Work area of a thread for quantisers that search for scales. */
   readonly quantizeWork: number;
-  /** A column's sub-block of activations, by how columns lie. */
+  /** Sub-block of a column of activations, by the layout of columns. */
   readonly actBytes: { readonly [layout in ActLayout]: number };
 }
 

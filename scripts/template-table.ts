@@ -1,6 +1,7 @@
 /**
- * docs/chat-templates.md: what becomes of messages that a template does not write as they come, for llama.cpp's built-in templates and, where
- * ../shared has them, those of its models/templates.
+ * Writes docs/chat-templates.md: the handling of messages that a template does not write as they
+ * come. It covers llama.cpp's built-in templates and, if ../shared is present, those of its
+ * models/templates.
  */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import type { ChatCapabilities } from '../src/chat/capabilities.ts';
@@ -13,7 +14,9 @@ const ROLES = ['system', 'user', 'assistant', 'tool'] as const;
 const list = (roles: readonly string[]): string => roles.map((role) => `\`${role}\``).join(', ');
 const without = (roles: readonly string[]): string[] => ROLES.filter((role) => !roles.includes(role));
 
-/** Ends that a conversation has with this template: one without results of tools has none. */
+/**
+ * Roles with which a conversation may end in this template: `tool` only if it has results of tools.
+ */
 const ends = ({ toolResults }: ChatCapabilities): (typeof ROLES)[number][] => ROLES.filter((role) => role !== 'tool' || toolResults);
 
 function firstSystem(can: ChatCapabilities): string {
@@ -62,13 +65,13 @@ const HEAD = `| Template | First system message | Later ones | \`developer\` | P
 | --- | --- | --- | --- | --- | --- |
 `;
 
-/** The rows of templates by their names. */
+/** Table of templates by name. */
 const table = (templates: readonly (readonly [name: string, source: string])[]): string =>
   `${HEAD}${templates.map(([name, source]) => templateRow(name, source)).join('\n')}\n`;
 
 const MODELS = '## Templates of models\n\n';
 
-/** The page; the rows of models' templates stay as they are where ../shared is not there. */
+/** Returns the page. The rows of models' templates stay unchanged if ../shared is absent. */
 export function templatePage(page: string): string {
   const named = Object.keys(NAMED_TEMPLATES).map((name) => [`\`${name}\``, name] as const);
   const models = existsSync(folder)

@@ -1,7 +1,11 @@
 #!/usr/bin/env node
-// Writes src/turbo/bits.ts, the checksums that kernels must give with turbo, from what the ordinary code of dist/wasm gives:
+// Writes src/turbo/bits.ts: the checksums that kernels must give with turbo, from the ordinary code
+// of dist/wasm.
+//
 //   node --import tsx scripts/turbo-bits.mjs
-// after a build, where kernels' results or src/turbo/self-test.ts changed, or a format came.
+//
+// To be run after a build, if kernels' results or src/turbo/self-test.ts changed, or a format was
+// added.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { selfTest } from '../src/turbo/self-test.ts';
@@ -19,7 +23,7 @@ const lines = (kind, is, indent) =>
 const own = (kind) => `...SAME,\n${lines(kind, (name) => !same(name), '    ')}`;
 writeFileSync(
   new URL('src/turbo/bits.ts', root),
-  `/** Made by scripts/turbo-bits.mjs: what src/turbo/self-test.ts gives with ordinary code. */
+  `/** Checksums of src/turbo/self-test.ts with ordinary code, written by scripts/turbo-bits.mjs. */
 interface Checksums {
   readonly [kernel: string]: string;
 }

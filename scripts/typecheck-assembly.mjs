@@ -1,7 +1,8 @@
 #!/usr/bin/env node
-// TypeScript's type check of assembly/, as far as the two languages agree. Two kinds of errors are not reported: decorators of functions, such as
-// @inline, which TypeScript has for classes alone; and a property of a value whose type is a type parameter. AssemblyScript compiles a generic function
-// for every type that it is called with and looks then; TypeScript wants to know it before.
+// TypeScript's type check of assembly/, as far as the two languages agree. Two kinds of errors are
+// not reported. One is decorators of functions, such as @inline, which TypeScript has for classes
+// only. The other is a property of a value whose type is a type parameter: AssemblyScript checks a
+// generic function for every type that it is called with, while TypeScript checks it before.
 import ts from 'typescript';
 
 const config = 'assembly/tsconfig.json';
@@ -19,7 +20,10 @@ const checker = program.getTypeChecker();
 const DECORATOR_OF_FUNCTION = 1206;
 const UNKNOWN_PROPERTY = 2339;
 
-/** The innermost node that begins at a place. */
+/**
+ * The innermost node that begins at a position.
+ *
+ */
 const nodeAt = (node, at) =>
   ts.forEachChild(node, (child) => (child.getStart() <= at && at < child.end ? nodeAt(child, at) : undefined)) ?? node;
 

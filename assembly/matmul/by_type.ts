@@ -1,5 +1,5 @@
 // Generated from src/type-traits.ts by `npm run generate`: edit that table and run it again.
-/** Packed weights by type id. */
+/** Dispatch from type ids to the functions of packed weights. */
 import { BF16, F16, F32 } from './format/float';
 import { Q4_0 } from './format/q4_0';
 import { Q4_1 } from './format/q4_1';
@@ -49,7 +49,7 @@ import { unpack_grid, unpack_levels } from './panel_grid';
 import { HAS_DOT_ADD, HAS_RELAXED_DOT } from '../simd';
 import * as id from '../type/ids';
 
-/** The type in which a product takes its activations: F32, or one of act.ts; 0xffffffff for types that cannot be packed. */
+/** Activation type of a product: F32 or one of act.ts; 0xffffffff if the type cannot be packed. */
 export function act_type(type: u32): u32 {
   // prettier-ignore
   switch (type) {
@@ -67,7 +67,7 @@ export function act_type(type: u32): u32 {
   }
 }
 
-/** Vectors of f16 at the start of a packed block, all of which must be finite. */
+/** Number of f16 vectors at the start of a packed block. All of them must be finite. */
 export function f16_vectors(type: u32): u32 {
   // prettier-ignore
   switch (type) {
@@ -77,7 +77,7 @@ export function f16_vectors(type: u32): u32 {
   }
 }
 
-/** Not 0 where codes in a panel are signed and have 8 bits. */
+/** 1 if codes in a panel are signed and have 8 bits, else 0. */
 export function panel_signed(type: u32): u32 {
   // prettier-ignore
   switch (type) {
@@ -87,7 +87,7 @@ export function panel_signed(type: u32): u32 {
   }
 }
 
-/** Integer scales of a panel's sub-block behind its codes (its halves); 3: two that are f32, and no d. */
+/** Integer scales of a sub-block in a panel, 2: one a half; 3: two f32 scales, and no d. */
 export function panel_scales(type: u32): u32 {
   // prettier-ignore
   switch (type) {
@@ -100,7 +100,7 @@ export function panel_scales(type: u32): u32 {
   }
 }
 
-/** A panel's minima: 0 none, 1 an f32, 2 an integer for each sub-block, 3 for each half. */
+/** Minima in a panel, 0: none, 1: an f32, 2: an integer a sub-block, 3: an integer a half. */
 export function panel_minima(type: u32): u32 {
   // prettier-ignore
   switch (type) {
@@ -111,7 +111,7 @@ export function panel_minima(type: u32): u32 {
   }
 }
 
-/** The number that is taken off every code of a panel. */
+/** Number to subtract from every code of a panel. */
 export function panel_centre(type: u32): u32 {
   // prettier-ignore
   switch (type) {
@@ -126,7 +126,7 @@ export function panel_centre(type: u32): u32 {
   }
 }
 
-/** Not 0 where a panel has runs of 64 weights. */
+/** 1 if a panel consists of runs of 64 weights, else 0. */
 export function panel_runs(type: u32): u32 {
   // prettier-ignore
   switch (type) {
@@ -135,7 +135,10 @@ export function panel_runs(type: u32): u32 {
   }
 }
 
-/** Packs 16 plain rows, `stride` bytes apart at src, to w: a block of each, or of floats all n numbers. */
+/**
+ * Packs 16 plain rows, `stride` bytes apart at src, to w: one block of each row or, for float types,
+ * all n numbers.
+ */
 export function pack_block(type: u32, src: usize, stride: usize, w: usize, n: i32): void {
   // prettier-ignore
   switch (type) {
@@ -171,7 +174,7 @@ export function pack_block(type: u32, src: usize, stride: usize, w: usize, n: i3
   }
 }
 
-/** The same to what the type can be packed as besides (`fast` in src/type-traits.ts). */
+/** Packs one block of 16 plain rows in the faster form (`fast` in src/type-traits.ts). */
 export function pack_fast(type: u32, src: usize, stride: usize, w: usize): void {
   // prettier-ignore
   switch (type) {
@@ -187,7 +190,9 @@ export function pack_fast(type: u32, src: usize, stride: usize, w: usize): void 
   }
 }
 
-/** Unpacks n packed blocks at w, or of floats n weights of a row, to the panels of 8 rows each. */
+/**
+ * Unpacks n packed blocks at w, or for float types n weights of each row, to two panels of 8 rows.
+ */
 export function unpack(type: u32, w: usize, n: i32, panel: usize): void {
   // prettier-ignore
   switch (type) {
@@ -227,7 +232,7 @@ export function unpack(type: u32, w: usize, n: i32, panel: usize): void {
   }
 }
 
-/** A column block times n blocks of a panel. (Tiles of floats are alike: product_f32.ts.) */
+/** Multiplies a column block by n blocks of a panel. (For float types: product_f32.ts.) */
 export function tile(type: u32, w: usize, a: usize, acc: usize, n: i32): void {
   // prettier-ignore
   switch (type) {
@@ -264,7 +269,7 @@ export function tile(type: u32, w: usize, a: usize, acc: usize, n: i32): void {
   }
 }
 
-/** One column times 16 rows of n blocks (of floats n weights). */
+/** Multiplies one column by 16 rows of n blocks (for float types n weights). */
 export function column(type: u32, w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
   // prettier-ignore
   switch (type) {
@@ -304,7 +309,7 @@ export function column(type: u32, w: usize, n: i32, a: usize, y: usize, scratch:
   }
 }
 
-/** Two and more columns times 16 rows, for types of activations that lie so. */
+/** Multiplies two or more columns by 16 rows, for activations with ACT_16XN. */
 export function few_columns(type: u32, w: usize, n: i32, a: usize, stride: usize, ncols: i32, acc: usize, scratch: usize): void {
   // prettier-ignore
   switch (type) {

@@ -8,7 +8,7 @@ import { IQ2_S } from './format/iq2_s';
 import { IQ1_M } from './format/iq1_m';
 import * as id from '../type/ids';
 
-/** Opens the packed block of a grid at w to o: its scales and the addresses of its entries (format/grid.ts). */
+/** Opens the packed block of a grid at w to o: scales, addresses of entries (format/grid.ts). */
 export function open_grid(type: u32, w: usize, o: usize): void {
   // prettier-ignore
   switch (type) {

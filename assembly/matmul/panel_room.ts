@@ -26,7 +26,7 @@ import { Q1_0 } from './format/q1_0';
 import { Q2_0 } from './format/q2_0';
 import { most, panel_bytes } from './panel_size';
 
-/** Bytes of a panel: the most that any format needs. */
+/** Bytes of a panel: the maximum over all formats. */
 @inline
 export function PANEL(): usize {
   return most(

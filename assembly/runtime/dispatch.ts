@@ -1,5 +1,5 @@
 // Generated from src/graph/kernels.ts by `npm run generate`: edit that table and run it again.
-/** Which kernel a record's code means. */
+/** Dispatch from the codes of records to kernels. */
 import { attention, attention_merge } from '../ops/attention';
 import { axpy } from '../ops/axpy';
 import { add_id, binary } from '../ops/binary';
@@ -59,7 +59,10 @@ const INVERSE_LOOKUP: u32 = 37;
 const MUL_MAT_SPARSE: u32 = 38;
 const AXPY: u32 = 39;
 
-/** Runs a record as thread ith of nth, with this thread's scratch; cursor_bytes lie from one range's cursor of an op to the next one's. */
+/**
+ * Runs a record as thread ith of nth, with this thread's scratch. cursor_bytes: from an op's cursor
+ * for one range to that for the next.
+ */
 export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   // prettier-ignore
   switch (op.code) {

@@ -1,5 +1,5 @@
 // Generated from src/type-traits.ts by `npm run generate`: edit that table and run it again.
-/** The kernels of every type by their own names. */
+/** Exports of the kernels of every type, by their own names. */
 export { dequantize_row_f32, quantize_row_f32, vec_dot_f32 } from './block/f32';
 export { dequantize_row_f16, quantize_row_f16, vec_dot_f16_f32 } from './block/f16';
 export { dequantize_row_q4_0, quantize_row_q4_0, vec_dot_q4_0_q8_0 } from './block/q4_0';

@@ -42,7 +42,7 @@ export const IQ2_LEVELS: u32 = 241;
 export const IQ3_XXS_LEVELS: u32 = 242;
 export const IQ3_S_LEVELS: u32 = 243;
 
-/** Elements of one block; 0 for a type without kernels. */
+/** Elements of a block; 0 for a type without kernels. */
 export function blck_size(type: u32): u32 {
   // prettier-ignore
   switch (type) {
@@ -55,7 +55,7 @@ export function blck_size(type: u32): u32 {
   }
 }
 
-/** Bytes of one block; 0 for a type without kernels. */
+/** Bytes of a block; 0 for a type without kernels. */
 export function type_size(type: u32): u32 {
   // prettier-ignore
   switch (type) {
@@ -88,7 +88,7 @@ export function type_size(type: u32): u32 {
   }
 }
 
-/** The type that vec_dot wants its activations in; 0xffffffff where there is no vec_dot. */
+/** Type in which vec_dot takes its activations; 0xffffffff if there is no vec_dot. */
 export function vec_dot_type(type: u32): u32 {
   // prettier-ignore
   switch (type) {

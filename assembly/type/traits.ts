@@ -1,5 +1,5 @@
 // Generated from src/type-traits.ts by `npm run generate`: edit that table and run it again.
-/** ggml's type_traits: which kernel a type id means. */
+/** ggml's type_traits: dispatch from type ids to kernels. */
 import { dequantize_row_f32, quantize_row_f32, vec_dot_f32 } from './block/f32';
 import { dequantize_row_f16, quantize_row_f16, vec_dot_f16_f32 } from './block/f16';
 import { dequantize_row_q4_0, quantize_imatrix_q4_0, quantize_row_q4_0, vec_dot_q4_0_q8_0 } from './block/q4_0';
@@ -67,7 +67,7 @@ import {
   TQ2_0,
 } from './ids';
 
-/** x . y: n elements of a row of weights of `type` with a row of vec_dot_type(type). */
+/** x . y of n elements: a row of weights of `type` and a row of vec_dot_type(type). */
 export function vec_dot(type: u32, n: i32, x: usize, y: usize): f32 {
   // prettier-ignore
   switch (type) {
@@ -91,7 +91,7 @@ export function vec_dot(type: u32, n: i32, x: usize, y: usize): f32 {
   return 0;
 }
 
-/** k elements of block data at x -> f32 at y. */
+/** Converts k elements of block data at x to f32 at y. */
 export function dequantize_row(type: u32, x: usize, y: usize, k: i32): void {
   // prettier-ignore
   switch (type) {
@@ -131,7 +131,10 @@ export function dequantize_row(type: u32, x: usize, y: usize, k: i32): void {
   }
 }
 
-/** k f32 at x -> block data at y, for the types whose reference needs no search: every vec_dot_type, and the simple formats. */
+/**
+ * Converts k f32 at x to block data at y, for types whose reference needs no search: every
+ * vec_dot_type, and the simple formats.
+ */
 export function quantize_row(type: u32, x: usize, y: usize, k: i32): void {
   // prettier-ignore
   switch (type) {
@@ -157,7 +160,10 @@ export function quantize_row(type: u32, x: usize, y: usize, k: i32): void {
   }
 }
 
-/** ggml's from_float, what cpy and set_rows write: as quantize_row, and the types that search for their scales. work: quantize_work_size() bytes, this thread's own. */
+/**
+ * ggml's from_float, for cpy and set_rows: as quantize_row, and also for types that search for their
+ * scales. work: quantize_work_size() bytes of this thread's own.
+ */
 export function from_float(type: u32, x: usize, y: usize, k: i32, work: usize): void {
   // prettier-ignore
   switch (type) {
@@ -172,7 +178,7 @@ export function from_float(type: u32, x: usize, y: usize, k: i32, work: usize): 
   }
 }
 
-/** A row as files have it: imatrix is its k weights or 0, work as in from_float. */
+/** Quantises a row as in files. imatrix: its k weights, or 0; work: as for from_float. */
 export function quantize_imatrix_row(type: u32, x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
   // prettier-ignore
   switch (type) {

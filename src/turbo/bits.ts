@@ -1,4 +1,4 @@
-/** Made by scripts/turbo-bits.mjs: what src/turbo/self-test.ts gives with ordinary code. */
+/** Checksums of src/turbo/self-test.ts with ordinary code, written by scripts/turbo-bits.mjs. */
 interface Checksums {
   readonly [kernel: string]: string;
 }

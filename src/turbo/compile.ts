@@ -1,11 +1,16 @@
-/** The kernels with V8's revectoriser, which joins pairs of 128-bit operations into 256-bit ones: Node 24 and newer on x64. */
+/**
+ * Compilation of the kernels with V8's revectoriser, which joins pairs of 128-bit operations into
+ * 256-bit ones: Node 24 and newer on x64.
+ */
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * What V8 is told while it compiles: to join, and to make optimised code of the whole module at once, so that no function is left to be compiled
- * later, when the flags are as they were. (Inlining would want to know how often functions are called, which nobody has counted by then: Node 26
- * ends the process over it. Since V8 13.7 indirect calls are inlined by a flag of their own, which follows the other at the start of a process only;
- * older versions have it off.)
+ * V8 flags during compilation: enable the revectoriser and compile everything eagerly with the
+ * optimising compiler, so nothing is compiled after the flags are restored.
+ *
+ * Inlining is off, because it needs call counts, which do not exist at that time: Node 26 crashes.
+ * Since V8 13.7 inlining of indirect calls has a flag of its own, which follows the other flag only
+ * when the process starts. In older versions it is off by default.
  */
 export const TURBO_FLAGS: readonly string[] = [
   '--experimental-wasm-revectorize',
@@ -22,12 +27,15 @@ function inlinesIndirectCalls(): boolean {
 
 const opposite = (flag: string): string => (flag.startsWith('--no-') ? `--${flag.slice(5)}` : `--no-${flag.slice(2)}`);
 
-/** A custom section at the end: V8 keeps code by a module's bytes, and would give one that was compiled before without the flags. */
+/**
+ * A custom section at the end. V8 caches code by a module's bytes, and would return code compiled
+ * earlier without the flags.
+ */
 const SECTION = Uint8Array.of(0, 6, 5, ...new TextEncoder().encode('turbo'));
 
 const made = new WeakSet<WebAssembly.Module>();
 
-/** Whether compileTurbo() made it. */
+/** True if compileTurbo() made the module. */
 export const isTurbo = (module: WebAssembly.Module): boolean => made.has(module);
 
 const marked = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => {
@@ -44,8 +52,9 @@ function compile(bytes: Uint8Array): WebAssembly.Module {
 }
 
 /**
- * Compiles on the calling thread, some 0.2 s: V8's flags are those of the process, but nothing else of this thread is compiled while they are set. No
- * other thread may be running wasm that is not compiled yet: Node 24 ended the process when one did. Flags that the process was started with stay.
+ * Compiles on the calling thread, in about 0.2 s. V8's flags belong to the process, but nothing
+ * else of this thread is compiled while they are set. No other thread may run wasm that is not
+ * compiled yet (Node 24 crashed). Flags with which the process was started stay.
  */
 export function compileTurbo(bytes: Uint8Array, flags = TURBO_FLAGS): WebAssembly.Module {
   const given = new Set([...process.execArgv, ...(process.env.NODE_OPTIONS ?? '').split(' ')].map((flag) => flag.replaceAll('_', '-')));
@@ -58,8 +67,9 @@ export function compileTurbo(bytes: Uint8Array, flags = TURBO_FLAGS): WebAssembl
 }
 
 /**
- * The same for a process that is quantlet's own, in which the flags stay: functions are compiled when they are first called, and most never are. Takes
- * next to no time here, and some 30 ms of the first step.
+ * Compiles in a process of quantlet's own, where the flags stay set. Functions are compiled when
+ * first called, and most never are. This takes almost no time here, and about 30 ms of the first
+ * step.
  */
 export function compileTurboLazily(bytes: Uint8Array): WebAssembly.Module {
   for (const flag of TURBO_FLAGS) if (flag !== '--no-wasm-lazy-compilation') setFlagsFromString(flag);

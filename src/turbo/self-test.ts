@@ -1,6 +1,7 @@
 /**
- * What the kernels compute for numbers that are always the same, as one checksum for each kernel: packed products of every format by every loop,
- * plain products, attention, and the other ops of a model. bits.ts has the checksums of ordinary code; code that V8 made in another way must give them too.
+ * Self-test of turbo: the kernels' results for fixed inputs, as one checksum for each kernel. It
+ * covers packed products of every format by every loop, plain products, attention, and the other
+ * ops of a model. bits.ts has the checksums of ordinary code, which turbo's code must match.
  */
 import {
   attention,
@@ -52,21 +53,26 @@ import { instantiate, isaOf, isThreaded, type Build } from '../wasm/load.ts';
 import { createAllocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, createMemory } from '../wasm/memory.ts';
 
-/** One panel of 512 weights and half of another; two groups of 16 rows and half of a third. */
+/**
+ * Elements: one panel of 512 weights and half of another. Rows: two row blocks and half of a third.
+ */
 const NE0 = 768;
 const ROWS = 40;
-/** Every way a number of columns goes: alone, in pairs and threes, all widths of the narrow loop's kind, in fours, and each number left over behind fours. */
+/**
+ * Numbers of columns for every path: one, two, three, every width up to 8, 16 and more, and every
+ * remainder after fours.
+ */
 const COLUMNS = [1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 17, 18, 19] as const;
 const MOST_COLUMNS = Math.max(...COLUMNS);
 
-/** f32 of [-1, 1), the same on every machine: a linear congruential generator. */
+/** f32 in [-1, 1), the same on every machine: a linear congruential generator. */
 const POOL = new Float32Array(1 << 17);
 for (let i = 0, state = 1; i < POOL.length; i++) {
   state = (Math.imul(state, 1664525) + 1013904223) | 0;
   POOL[i] = (state >> 8) / 2 ** 23;
 }
 
-/** Numbers of [-1, 1); other ones for another seed. */
+/** Tensor of numbers in [-1, 1), which depend on the seed. */
 function floats(name: string, ne: Ne, seed: number): Tensor<'f32'> {
   const at = seed * 997;
   return constant(name, TYPE.f32, ne, () => new Uint8Array(POOL.buffer, at * 4, ne[0] * ne[1] * ne[2] * ne[3] * 4));
@@ -74,10 +80,10 @@ function floats(name: string, ne: Ne, seed: number): Tensor<'f32'> {
 const integers = (name: string, values: readonly number[]): Tensor<'i32'> =>
   constant(name, TYPE.i32, [values.length, 1, 1, 1], () => new Uint8Array(Int32Array.from(values).buffer));
 
-/** A kernel's name and what of it is summed up. */
+/** Results to be summed up, by kernel. */
 type Cases = { [name: string]: Tensor[] };
 
-/** Any blocks. Bytes lack bit 5: no f16 among them, wherever it lies, is Inf or NaN. */
+/** Arbitrary blocks. Bytes lack bit 5, so no f16 at any place in them is Inf or NaN. */
 const blocks = (type: TypeTraits, ne: Ne): Tensor =>
   constant(type.name, type, ne, () => Uint8Array.from({ length: rowSize(type, ne[0]) * ne[1] }, (_, i) => (POOL[i] * 2 ** 15) & 0x5f));
 
@@ -97,7 +103,7 @@ function productCases(packed: readonly Tensor[], fast: readonly Tensor[]): Cases
   ]);
 }
 
-/** Three matrices, nine tokens of which each takes two. */
+/** Three matrices, and nine tokens that use two of them each. */
 function groupCases(packed: readonly Tensor[]): Cases {
   const x = floats('x', [NE0, 1, 9, 1], 20);
   const ids = reshape(integers('ids', [0, 2, 0, 1, 2, 0, 0, 1, 0, 2, 0, 0, 0, 1, 2, 0, 0, 1]), [2, 9]);
@@ -114,7 +120,7 @@ function groupCases(packed: readonly Tensor[]): Cases {
   };
 }
 
-/** 2 kv heads; two parts of 256 cells, the second one short. */
+/** 2 kv heads; two splits of 256 cells, the second one short. */
 const HEAD = 64;
 const KV_HEADS = 2;
 const N_KV = 300;
@@ -155,7 +161,10 @@ function attentionCases(): Cases {
   };
 }
 
-/** As models have it: tokens stored in cells of a cache one by one, and attention over two sequences in it. */
+/**
+ * As in models: tokens are stored one by one in cells of a cache, and attention covers two
+ * sequences in it.
+ */
 function cacheCase(): Cases {
   const cells = 512;
   const tokens = 2;
@@ -194,7 +203,7 @@ function otherCases(): Cases {
       l2_norm(x, { eps: 1e-5 }),
     ],
     rope: [rope(heads, pos, table), rope(heads, pos, table, { mode: 'neox' })],
-    // 28 parts of 128; every second pass there is, and a third.
+    // 28 parts of 128; every kind of second pass, and a third pass.
     fwht: [3584, 512, 256, 64, 32, 16].map((n) => fwht(wide, { n })),
     soft_max: [soft_max(x, {}), soft_max(x, { mask: floats('mask', [NE0 + 5, 7, 1, 1], 17), scale: 0.5 })],
     activations: [silu(x), gelu(x), gelu_erf(x), gelu_quick(x), sigmoid(x), tanh(x), softplus(x), exp(x), sqr(x), clamp(x, -1, 1)],
@@ -226,7 +235,10 @@ function checksum(words: Uint32Array, seed: number): number {
   return h >>> 0;
 }
 
-/** Runs everything once on the calling thread. @returns a checksum in hexadecimal for each kernel's name */
+/**
+ * Runs everything once on the calling thread.
+ * @returns a hexadecimal checksum for each kernel's name
+ */
 export function selfTest(module: WebAssembly.Module, build: Build): { [name: string]: string } {
   const shared = isThreaded(build);
   const target = { isa: isaOf(build) };
@@ -235,14 +247,14 @@ export function selfTest(module: WebAssembly.Module, build: Build): { [name: str
   const source = floats('source', [NE0, ROWS, 1, 1], 18);
   const sources = floats('sources', [NE0, 16, 3, 1], 23);
   const weights = typesWith((k) => k.packed).map((type): Tensor => leaf(type.name, type, [NE0, ROWS, 1, 1]));
-  // Any bytes stand for plain rows of these, too.
+  // For these types, any bytes serve as plain rows too.
   const slower = typesWith((k) => k.fast);
   const fast = slower.map((type): Tensor => leaf(type.name, type.kernels!.fast!, [NE0, ROWS, 1, 1]));
   const matrices = [TYPE.f32, TYPE.q4_0, TYPE.q6_K].map((type) => leaf(`matrices ${type.name}`, type as TypeTraits, [NE0, 16, 3, 1]));
   const all: readonly Tensor[] = [...weights, ...fast, ...matrices];
   for (const w of all) w.data = arena.take(packedBytes(w));
 
-  // Types of grids are quantised by a module of their own: of those there are any blocks.
+  // Types of grids are quantised by another module, so they get arbitrary blocks.
   const values = [
     ...[...weights, ...fast].map((w) => cpy(weights.includes(w) && w.type.kernels?.quantizer ? source : blocks(w.type, [...w.ne]), w)),
     ...matrices.map((w) => cpy(sources, w)),

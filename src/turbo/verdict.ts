@@ -1,6 +1,7 @@
 /**
- * Whether turbo may be used: where it can be had, its self-test runs once in a process of its own (V8's revectoriser is an experiment, whose defects
- * give wrong bits or end the process), and what came out is kept in quantlet's cache folder for this V8, CPU and build.
+ * Decides if turbo may be used. If it is available, its self-test runs once in a process of its
+ * own, because V8's revectoriser is experimental and its defects give wrong bits or crash the
+ * process. The outcome is kept in quantlet's cache folder for this V8, CPU and build.
  */
 import type { ExecFileException } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -15,9 +16,9 @@ import { TURBO_FLAGS } from './compile.ts';
 
 const PROGRAM_URL = import.meta.url ? new URL('../../dist/worker/turbo.js', import.meta.url) : undefined;
 const PROGRAM = (): string => packageFile(PROGRAM_URL, 'dist/worker/turbo.js');
-/** It takes half a second; more where a machine is busy. */
+/** The self-test takes half a second, and longer on a busy machine. */
 const LONGEST_MS = 60_000;
-/** What V8 says of a flag that it does not know. */
+/** V8's message about an unknown flag. */
 const LOST = /^.*unrecognized flag.*$/m;
 /** Exit code of Node's abort() on Windows, which has no signals. */
 const ABORTED = 134;
@@ -31,13 +32,16 @@ export interface SelfTestRun {
   readonly longestMs?: number;
 }
 
-/** '' where turbo is right, else why it is not used. `kept`: the same thing would come out again. */
+/**
+ * why: '' if turbo is right, else the reason why it is not used. kept: true if another run would
+ * give the same outcome.
+ */
 interface Outcome {
   readonly why: string;
   readonly kept: boolean;
 }
 
-/** A small file, '' where it cannot be read. */
+/** Contents of a small file, '' if it cannot be read. */
 function textOf(path: string): string {
   try {
     return readFileSync(path, 'utf8');
@@ -46,10 +50,10 @@ function textOf(path: string): string {
   }
 }
 
-/** CPU flags as the kernel tells them; elsewhere than on Linux nobody does. */
+/** CPU flags as the Linux kernel lists them; '' on other systems, which have no such list. */
 const cpuFlags = (): string => /^flags\s*:\s*(.*)$/m.exec(textOf('/proc/cpuinfo'))?.[1] ?? '';
 
-/** Why there is no turbo here whatever its self-test would say; '' where there may be. */
+/** Reason why turbo is unavailable, whatever its self-test would say; '' if it may be available. */
 export function unavailable({ versions, arch }: Pick<NodeJS.Process, 'versions' | 'arch'> = process, flags = cpuFlags()): string {
   const { node, bun, deno, electron } = versions as { node: string; bun?: string; deno?: string; electron?: string };
   if (bun !== undefined || deno !== undefined) return `it needs Node, this is ${bun === undefined ? 'Deno' : 'Bun'}`;
@@ -60,7 +64,9 @@ export function unavailable({ versions, arch }: Pick<NodeJS.Process, 'versions' 
   return isPackedProgram() ? 'it needs Node as a program of its own, but this one is packed with a script' : '';
 }
 
-/** A single executable application: starting its program again would start the application. */
+/**
+ * True in a single executable application: starting its program again would start the application.
+ */
 function isPackedProgram(): boolean {
   const { isSea } = (process.getBuiltinModule?.('node:sea') ?? {}) as { isSea?: () => boolean };
   return isSea?.() ?? false;
@@ -72,9 +78,9 @@ export async function runSelfTest(
   build: Build,
   { flags = TURBO_FLAGS, program = PROGRAM(), longestMs = LONGEST_MS }: SelfTestRun = {},
 ): Promise<Outcome> {
-  // Not the parent's NODE_OPTIONS: it may be told to wait for a debugger.
+  // Without the parent's NODE_OPTIONS, which may make a process wait for a debugger.
   const { NODE_OPTIONS: _, ...env } = process.env;
-  const { execFile } = await import('node:child_process'); // takes 3 ms, and mostly the result is there already
+  const { execFile } = await import('node:child_process'); // takes 3 ms, and usually there is a kept outcome
   return new Promise((resolve) => {
     const ended = (error: ExecFileException | null, stdout: string, stderr: string): void =>
       resolve(outcomeOf(error, stdout, stderr, longestMs));
@@ -86,7 +92,7 @@ export async function runSelfTest(
         ended,
       );
     } catch (error) {
-      ended(error as ExecFileException, '', ''); // Node's permission model refuses at once
+      ended(error as ExecFileException, '', ''); // Node's permission model refuses synchronously
     }
   });
 }
@@ -121,7 +127,7 @@ function answerOf(text: string): { differ?: string[]; why?: string } | undefined
   }
 }
 
-/** Everything that the code V8 makes depends on. (node:crypto would take 5 ms to import.) */
+/** Fingerprint of everything that V8's code depends on. (node:crypto would take 5 ms to import.) */
 const keyOf = (bytes: Uint8Array): string =>
   createFingerprint()
     .add(Buffer.from(JSON.stringify([process.version, process.versions.v8, process.arch, cpus()[0]?.model, cpuFlags(), TURBO_FLAGS])))
@@ -129,10 +135,11 @@ const keyOf = (bytes: Uint8Array): string =>
     .hex();
 
 /**
- * Why turbo is not used for a build, '' where it is right. Never rejects; a folder that cannot be written means a self-test in every process.
+ * Returns the reason why turbo is not used for a build, '' if it is right. Never rejects. If the
+ * folder cannot be written, every process runs a self-test.
  * @param folder quantlet's cache folder
  * @param kernels the path of the build's file
- * @param bytes what is in it
+ * @param bytes its contents
  */
 export async function turboVerdict(folder: string, kernels: string, build: Build, bytes: Uint8Array, run?: SelfTestRun): Promise<string> {
   const file = join(folder, 'turbo', `${keyOf(bytes)}.json`);
@@ -143,7 +150,7 @@ export async function turboVerdict(folder: string, kernels: string, build: Build
   return why;
 }
 
-/** In one piece: another process may read it at this moment. */
+/** Writes the file atomically, since another process may read it at this moment. */
 async function keep(file: string, contents: object): Promise<void> {
   const part = `${file}.${process.pid}.part`;
   await mkdir(join(file, '..'), { recursive: true })

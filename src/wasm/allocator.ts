@@ -1,26 +1,33 @@
-/** Which bytes of a memory are taken: for what a model needs in all, for the intermediate results of a plan, and for the tensors of quantlet/core. */
+/**
+ * Allocation of a memory's bytes: for a whole model, for the intermediate results of a plan, and
+ * for the tensors of quantlet/core.
+ */
 import { alignUp } from '../gguf/types.ts';
 
-/** A cache line: threads never write one line of two tensors. */
+/** A cache line: two tensors never share one, so that threads do not write to one line. */
 export const ALIGN = 64;
 
 export interface Allocator {
-  /** Whether there is a free range of so many bytes. */
+  /** True if there is a free range of that many bytes. */
   fits(bytes: number): boolean;
-  /** Address, a multiple of ALIGN, of that many bytes: from the smallest free range that has them (best fit). @throws RangeError where none has */
+  /**
+   * Allocates that many bytes from the smallest free range that fits (best fit). Returns the
+   * address, a multiple of ALIGN.
+   * @throws RangeError if no range fits
+   */
   take(bytes: number): number;
-  /** Gives back what take() gave for so many bytes. */
+  /** Frees the bytes that take() returned for the same size. */
   give(at: number, bytes: number): void;
   readonly freeBytes: number;
-  /** Behind the highest byte that was ever taken. */
+  /** End of the highest range ever allocated. */
   readonly end: number;
 }
 
 const up = (n: number): number => alignUp(n, ALIGN);
 
-/** Addresses from `from` up to `to`, by default without a limit. */
+/** Allocator of the addresses from `from` up to `to`, by default without a limit. */
 export function createAllocator(from: number, to = Infinity): Allocator {
-  /** In ascending order, with gaps between them. */
+  /** Free ranges in ascending order, with allocated bytes between them. */
   let free = [{ at: up(from), end: to }];
   let end = up(from);
   const find = (size: number): (typeof free)[number] | undefined => {

@@ -1,4 +1,7 @@
-/** Which build runs here, and how a compiled module becomes kernels. The only file that knows @assemblyscript/loader. */
+/**
+ * Choice of the build for this runtime, and instantiation of a compiled module. Only this file
+ * knows @assemblyscript/loader.
+ */
 import type { WasmMemory, WasmModule } from '../globals.ts';
 import { instantiateSync } from '@assemblyscript/loader';
 import { QuantletError } from '../errors.ts';
@@ -11,7 +14,7 @@ export const BUILDS = ['simd', 'relaxed', 'dotadd', 'simd-threads', 'relaxed-thr
 export type Build = (typeof BUILDS)[number];
 
 export const isThreaded = (build: Build): boolean => build.endsWith('-threads');
-/** The instructions of a build's kernels, with threads and without. */
+/** Instruction set of a build, with or without threads. */
 export const isaOf = (build: Build): Isa => ISAS.find((isa) => build.startsWith(isa))!;
 export const isRelaxed = (build: Build): boolean => !build.startsWith('simd');
 
@@ -28,12 +31,19 @@ const SPLAT = [0x41, 0, 0xfd, 0x0f]; // i32.const 0, i8x16.splat
 export interface Features {
   simd: boolean;
   relaxed: boolean;
-  /** The relaxed i32 dot-add: one instruction, so that the dotadd builds are the fast ones; several; or wrong, as on Node 20 (and without relaxed SIMD). */
+  /**
+   * Kind of relaxed i32 dot-add: `fast` is one instruction, so that the dotadd builds are the
+   * fastest; `slow` is several; `wrong` gives wrong results, as on Node 20 (and is used without
+   * relaxed SIMD).
+   */
   dotAdd: 'fast' | 'slow' | 'wrong';
   threads: boolean;
 }
 
-/** What this runtime can compile, and whether it hands out shared memory (browsers do where the page is cross-origin isolated). */
+/**
+ * Features that this runtime can compile, and whether it provides shared memory (in browsers, if
+ * the page is cross-origin isolated).
+ */
 export function detectFeatures(): Features {
   const valid = (bytes: Uint8Array<ArrayBuffer>): boolean => {
     try {
@@ -48,10 +58,15 @@ export function detectFeatures(): Features {
 }
 
 /**
- * Which instructions a relaxed dot is compiled to shows in its results for operands outside its 7 bits: 127 * -1, summed twice in i16 and four times in i32.
- * arm64 takes both as signed (sdot where the core has it; the fallback costs what the i16 way does), AVX-VNNI's vpdpbusd takes 255 whole,
- * and the five operations of plain AVX2 saturate on the way, as the i16 dot does there: 32767 and 65534 (Node 22 to 26, Deno, Bun). Node 20
- * says 131068, and is wrong for operands in range too once registers are few.
+ * Finds the instructions of the relaxed dot from its results for operands outside its 7 bits: 127 *
+ * -1, added twice in i16 and four times in i32.
+ *
+ *   -254 and -508    arm64: both operands signed. It is sdot if the core has it; the fallback costs as
+ *                    much as i16 sums.
+ *   4 * 127 * 255    AVX-VNNI: vpdpbusd takes 255 as unsigned.
+ *   32767 and 65534  plain AVX2 (Node 22 to 26, Deno, Bun): five operations, which saturate on the
+ *                    way, as the i16 dot does there.
+ *   131068           Node 20: also wrong for operands in range, once registers are few.
  */
 function dotAdd(): Features['dotAdd'] {
   const dot = (...op: number[]): number => {
@@ -69,7 +84,7 @@ function dotAdd(): Features['dotAdd'] {
     if ((i16 === -254 && i32 === -508) || i32 === 4 * 127 * 255) return 'fast';
     return i32 === 65534 ? 'slow' : 'wrong';
   } catch {
-    return 'wrong'; // a page whose policy forbids compiling at once gets the build that is right everywhere
+    return 'wrong'; // a page whose policy forbids synchronous compilation gets a build that is right everywhere
   }
 }
 
@@ -85,8 +100,8 @@ function sharedMemory(): boolean {
 }
 
 /**
- * The build to use: the wanted one where it can run, else the best.
- * @throws ERR_NO_SIMD where nothing runs, ERR_BUILD_UNAVAILABLE where the wanted one does not
+ * The build to use: the wanted one if it can run, else the best.
+ * @throws ERR_NO_SIMD if no build runs, ERR_BUILD_UNAVAILABLE if the wanted one does not
  */
 export function pickBuild(features: Features, wanted: string | undefined): Build {
   if (!features.simd)
@@ -120,10 +135,16 @@ export function pickBuild(features: Features, wanted: string | undefined): Build
   return features.threads ? `${name}-threads` : name;
 }
 
-/** Also true for modules of another realm, as in Next's edge sandbox, for which instanceof (and so the loader) says no. */
+/**
+ * True for modules, also those of another realm, as in Next's edge sandbox, for which instanceof
+ * (and so the loader) says no.
+ */
 export const isModule = (value: unknown): boolean => Object.prototype.toString.call(value) === '[object WebAssembly.Module]';
 
-/** An instance of the kernels over `memory`; every thread has its own. @throws ERR_OUT_OF_MEMORY */
+/**
+ * Instance of the kernels over `memory`. Every thread has its own.
+ * @throws ERR_OUT_OF_MEMORY
+ */
 export function instantiate(module: WasmModule, memory: WasmMemory): Kernels {
   const imports = { env: { memory } };
   try {

@@ -1,4 +1,7 @@
-/** What llama-quantize writes of every type (quantize.wasm, assembly/quantize/), made in a memory of its own. */
+/**
+ * Quantiser of every type that llama-quantize writes (quantize.wasm, assembly/quantize/), with a
+ * memory of its own.
+ */
 import { QuantletError } from '../errors.ts';
 import type { TypeTraits } from '../type-traits.ts';
 import { rowSize } from '../type-traits.ts';
@@ -11,8 +14,9 @@ const INITIAL_PAGES = 1;
 
 export interface Quantizer {
   /**
-   * Rows of ne0 f32 as ggml_quantize_chunk writes them, of a type that has a quantizer; ne0 is a multiple of its block, imatrix has ne0 weights. A number where
-   * ggml ends the process, because what a row holds is too large: that row.
+   * Quantises rows of ne0 f32 as ggml_quantize_chunk does. The type has a quantizer, ne0 is a
+   * multiple of its block, and imatrix has ne0 weights. Returns a row's number instead if ggml
+   * would abort at that row, because its values are too large.
    * @throws ERR_OUT_OF_MEMORY
    */
   quantize(type: TypeTraits, floats: Float32Array, ne0: number, imatrix?: Float32Array): Uint8Array<ArrayBuffer> | number;

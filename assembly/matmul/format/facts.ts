@@ -1,5 +1,8 @@
 // Generated from src/type-traits.ts by `npm run generate`: edit that table and run it again.
-/** Facts of packed formats. bytes: of a packed block, as many as of 16 plain ones, because rows are packed where they are. */
+/**
+ * Facts of packed formats. bytes: of a packed block, the same as of 16 plain blocks, because rows are
+ * packed in place.
+ */
 import { KScales } from './k_scales';
 import { Levels } from './nibble_levels';
 import { TwoBits } from './few_bits';
