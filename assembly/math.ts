@@ -1,10 +1,13 @@
 /**
- * Transcendental functions on four lanes, as polynomials: the same bits on every engine, unlike
- * Math.exp.
+ * Transcendental functions on four lanes, as polynomials. Unlike Math.exp, they give the same bits
+ * on every engine.
  *
- * test/kernel/math.test.ts sweeps all of f32 with these bounds: exp and log 1 ulp, tanh 2, sigmoid
- * and silu 3 (results below 2^-119 may be 0). The bound of gelu, gelu_quick and gelu_erf is 5e-7 of
- * the larger of 1 and the result.
+ * test/kernel/math.test.ts sweeps all of f32 with these bounds:
+ *
+ *   exp, log                     1 ulp
+ *   tanh                         2 ulp
+ *   sigmoid, silu                3 ulp (results below 2^-119 may be 0)
+ *   gelu, gelu_quick, gelu_erf   5e-7 of the larger of 1 and |result|
  */
 import { trunc_fitting } from './simd';
 

@@ -118,7 +118,8 @@ export function f32_to_f16(x: f32): u32 {
   if (abs > 0x7f800000) return sign | 0x7e00;
   if (abs >= 0x47800000) return sign | 0x7c00; // >= 65536; the last line rounds 65520..65535 up to Inf
   if (abs < 0x38800000) {
-    // Subnormal: adding 0.5 aligns the last f16 bit with the last f32 bit, and the addition rounds to nearest even.
+    // Subnormal: adding 0.5 aligns the last f16 bit with the last f32 bit, and the addition rounds
+    // to nearest even.
     const r = reinterpret<u32>(reinterpret<f32>(abs) + reinterpret<f32>(0x3f000000)) - 0x3f000000;
     return sign | r;
   }

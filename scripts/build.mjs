@@ -1,14 +1,19 @@
 #!/usr/bin/env node
-// Builds everything in dist/: the wasm builds with threads and the quantisers' module through the
-// asc API, from each build with threads the one without, then the TypeScript, both as text for
-// browsers, and the page that servers have at /. A stamp has the hash of the inputs, so prepare,
-// prestart and pretest may all call this script, and only the first call works.
+// Builds everything in dist/. The asc API makes the wasm builds with threads and the quantisers'
+// module, and each build with threads gives the one without. Then come the TypeScript, kernels and
+// worker as text for browsers, and the page that servers have at /.
+//
+// A stamp has the hash of the inputs. So prepare, prestart and pretest may all call this script,
+// and only the first call works:
 //
 //   node scripts/build.mjs [--force] [--wasm] [--only relaxed,simd] [--watch]
 //
-// --wasm skips the TypeScript. --force ignores stamps. --only makes some of the wasm builds: the
-// others stay as they were, and the next build without it makes all of them again. --watch builds
-// again whenever a source changes.
+// --force | ignores stamps
+// --wasm  | skips the TypeScript
+// --only  | makes some of the wasm builds. The others stay as they were, and the next build without
+//         | it makes all of them again
+// --watch | builds again whenever a source changes
+//
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, watch, writeFileSync } from 'node:fs';

@@ -53,8 +53,8 @@ export function formatFacts(): string {
   const types = PACKED.filter((t) => !isFloat(t));
   const kinds = [...new Set(types.flatMap((t) => formatOf(t).kind ?? []))];
   return `/**
- * Facts of packed formats. bytes: of a packed block, the same as of 16 plain blocks, because rows are
- * packed in place.
+ * Facts of packed formats. bytes: of a packed block, the same as of 16 plain blocks, because rows
+ * are packed in place.
  */
 ${kinds.map((kind) => importing([kind], `./${KINDS[kind]}`)).join('\n')}
 
@@ -185,7 +185,7 @@ export function byType(types = PACKED): string {
       '0',
     ),
     ladder(
-      '/**\n * Packs 16 plain rows, `stride` bytes apart at src, to w: one block of each row or, for float types,\n * all n numbers.\n */',
+      '/**\n * Packs 16 plain rows, `stride` bytes apart at src, to w: one block of each row or, for float\n * types, all n numbers.\n */',
       'pack_block(type: u32, src: usize, stride: usize, w: usize, n: i32): void',
       plain,
       (t) => `changetype<${id(t)}>(0).pack(src, stride, ${isFloat(t) ? 'n, w' : 'w'})`,

@@ -1,13 +1,13 @@
 /**
- * `npm run generate`: writes the derived files. They are committed, and test/generate.test.ts
- * compares them with their sources:
+ * `npm run generate`: writes the derived files, which are committed; test/generate.test.ts compares
+ * them with their sources.
  *
- *   kernels' ids and dispatch   from the tables of types (src/type-traits.ts) and ops
- *                               (src/graph/kernels.ts), and the declarations of kernels
- *   docs/flags.md               from the tables of flags
- *   docs/chat-templates.md      from the output of templates
- *   docs/troubleshooting.md     the error codes, from src/errors.ts
- *   docs/server.md              the fields, from src/openai/protocol.ts
+ *   kernels' ids, dispatch  | from the tables of types (src/type-traits.ts) and ops
+ *                           | (src/graph/kernels.ts), and the declarations of kernels
+ *   docs/flags.md           | from the tables of flags
+ *   docs/chat-templates.md  | from the output of templates
+ *   docs/troubleshooting.md | the error codes, from src/errors.ts
+ *   docs/server.md          | the fields, from src/openai/protocol.ts
  */
 import { execFileSync } from 'node:child_process';
 import { readdirSync, writeFileSync } from 'node:fs';
@@ -94,7 +94,7 @@ ${[
     (t) => `quantize_row_${t.name}(x, y, k)`,
   ),
   ladder(
-    "/**\n * ggml's from_float, for cpy and set_rows: as quantize_row, and also for types that search for their\n * scales. work: quantize_work_size() bytes of this thread's own.\n */",
+    "/**\n * ggml's from_float, for cpy and set_rows: as quantize_row, and also for types that search for\n * their scales. work: quantize_work_size() bytes of this thread's own.\n */",
     'from_float(type: u32, x: usize, y: usize, k: i32, work: usize): void',
     search,
     (t) => `quantize_row_${t.name}(x, y, k, work)`,

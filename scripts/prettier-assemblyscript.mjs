@@ -1,9 +1,10 @@
 /**
- * Teaches prettier two things about AssemblyScript, which it otherwise reads as TypeScript:
- * - Decorators stand on functions and variables too, where prettier's parser refuses them. The parser is shown a comment instead, and the
- *   printer writes the decorator again.
- * - A cast, `<usize>n`, is an operator like `-`, and stands inside shifts and masks everywhere. Prettier would put parentheses around every
- *   one of these; as a unary operator it keeps only those that are needed.
+ * Plugin that teaches prettier two things about AssemblyScript, which it otherwise reads as
+ * TypeScript:
+ * - Decorators may stand on functions and variables, which prettier's parser refuses. The parser
+ *   gets a comment instead, and the printer writes the decorator again.
+ * - A cast, `<usize>n`, is an operator like `-`, and often stands inside shifts and masks. Prettier
+ *   would put parentheses around each cast; around a unary operator it keeps only needed ones.
  */
 import * as estree from 'prettier/plugins/estree';
 import * as typescript from 'prettier/plugins/typescript';
@@ -15,7 +16,7 @@ const DECORATOR = /^@[a-z]+$/;
 const parser = typescript.parsers.typescript;
 const printer = estree.printers.estree;
 
-/** Puts the decorators in comments that TypeScript has no place for: all but those on classes and their members. */
+/** Turns the decorators of functions and variables, which TypeScript refuses, into comments. */
 function hideDecorators(text) {
   const source = ts.createSourceFile('assembly.ts', text, ts.ScriptTarget.Latest, true);
   const hidden = [];

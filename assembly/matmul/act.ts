@@ -3,39 +3,41 @@
  * layout that the product's loops read. This is done once for all products, threads and chunks. A
  * row of activations is a column of the product.
  *
- * A type of activations is TYPE_ACT plus flags. They decide which elements share a scale d:
+ * A type of activations is TYPE_ACT plus flags. These flags decide which elements share a scale d:
  *
  *   (none)   Each sub-block has its own d. d and the quants are those of ggml's
- *            quantize_row_q8_0_ref, except that d stays f32 (q8_0 rounds it to f16) and that d below
- *            2^-126 is 0 (in f16, d below 2^-25 is 0).
+ *            quantize_row_q8_0_ref, with two differences. d stays f32 (q8_0 rounds it to f16).
+ *            A d below 2^-126 is 0 (in f16, a d below 2^-25 is 0).
  *   ACT_K    One d for 8 sub-blocks, as in ggml's q8_K, for weights in super-blocks. The integer
- *            products of a super-block are one sum; a sub-block only costs one product with its
- *            scales and one addition. Much faster for all K formats.
- *   ACT_64   One d for 2 sub-blocks, so that there is one f32 step for 64 weights: for formats of 1
- *            and 2 bits (format/few_bits.ts) and for nvfp4.
- *   ACT_4    Quants are -7..7 instead of -127..127: activations of 4 bits in the same bytes, for every
- *            loop. It measures what a model would lose by them (QuaRot, arXiv 2404.00456); no loop is
- *            faster for it.
+ *            products of a super-block are one sum. A sub-block only costs one product with its
+ *            scales and one addition, which is much faster for all K formats.
+ *   ACT_64   One d for 2 sub-blocks, so that there is one f32 step for 64 weights: for formats of
+ *            1 and 2 bits (format/few_bits.ts) and for nvfp4.
+ *   ACT_4    Quants are -7..7 instead of -127..127: activations of 4 bits in the same bytes, for
+ *            every loop. It measures what a model would lose by them (QuaRot, arXiv 2404.00456).
+ *            No loop is faster for it.
  *
- * They also decide the layout. A sub-block is one of these (in the simd build quants are i16):
+ * Flags also decide the layout. A sub-block is one of these (in the simd build quants are i16):
  *
- *   column:        | 32 quants i8 | d f32 | sum of the quants f32 | lane sums of quants 0..15, 2 x i16 |
- *                  | lane sums of quants 16..31 |
- *   with ACT_K:    | 32 quants i8 | d f32; in odd sub-blocks, sums of the one before and of this one,
- *                  2 x i16 | sums of both halves, 2 x i16 | (lane sums as above) |
- *   with ACT_64:   | 32 quants i8 | d f32; in odd sub-blocks, lane sums of all 64 quants, 2 x i16 |
- *                  (the rest as above) |
- *   column block:  | 4 bytes of quants of each of four columns, then the next 4 ... | d x 4 | sum x 4 |
- *                  | lane sums x 4 | lane sums x 4 |
+ *   column:        | 32 quants i8 | d f32 | sum of the quants f32 |
+ *                  | lane sums of quants 0..15, 2 x i16 | lane sums of quants 16..31, 2 x i16 |
+ *   with ACT_K:    | 32 quants i8 | d f32 | sums of both halves, 2 x i16 | (lane sums as above) |
+ *                  An odd sub-block has, in place of d, the sums of the one before and its own,
+ *                  2 x i16.
+ *   with ACT_64:   | 32 quants i8 | d f32 | (the rest as above) |
+ *                  An odd sub-block has, in place of d, the lane sums of all 64 quants, 2 x i16.
+ *   column block:  | 4 bytes of quants of each of four columns, then the next 4 ... |
+ *                  | d x 4 | sum x 4 | lane sums x 4 | lane sums x 4 |
  *
  * Four columns side by side are a column block (columns.ts). From four columns on, column blocks
- * are used, and the remainder lies column after column (blocked_columns).
+ * are used, and the remainder lies column after column (blocked_columns). These flags change that:
  *
  *   ACT_16XN        Up to MOST_16XN columns lie one after the other, for gemm_16xn.ts.
  *   ACT_SIGNS       For 8-bit codes. One column, for gemv_16x1_signs.ts:
- *                   | |quants| of k 0..3, 16..19, 4..7, 20..23, ... | their signs, 255 if negative |
- *                   | d f32 | sum of |negative quants| i32 |
- *                   Column blocks have i16 quants if the GEMM takes codes as i16 (dot_signed.ts).
+ *                   | |quants| of k 0..3, 16..19, 4..7, 20..23, ... |
+ *                   | their signs, 255 if negative | d f32 | sum of |negative quants| i32 |
+ *                   Column blocks have i16 quants if the GEMM takes codes as i16
+ *                   (dot_signed.ts).
  *   ACT_I8          With ACT_SIGNS: column blocks as without it.
  *   ACT_PAIR_ORDER  One column, for gemv_16x1_q2_K.ts:
  *                   | word w (0..7): quants 2w and 2w + 1 of each half | (the rest as above) |

@@ -136,8 +136,8 @@ export function panel_runs(type: u32): u32 {
 }
 
 /**
- * Packs 16 plain rows, `stride` bytes apart at src, to w: one block of each row or, for float types,
- * all n numbers.
+ * Packs 16 plain rows, `stride` bytes apart at src, to w: one block of each row or, for float
+ * types, all n numbers.
  */
 export function pack_block(type: u32, src: usize, stride: usize, w: usize, n: i32): void {
   // prettier-ignore

@@ -3,13 +3,15 @@
  * integers. The instructions of a build decide the form of its activations, its weight vectors and
  * the lanes of a sum:
  *
- *   relaxed   i8 activations, i16 sums: relaxed i8 x i7 dot (x64: one vpmaddubsw and one vpaddw for
- *             16 products). A row's sum is two i16 lanes: k % 4 < 2 and k % 4 >= 2.
- *   dotadd    i8 activations, i32 sums: relaxed i8 x i7 dot-add (arm64: one sdot for 16 products;
- *             x64 with AVX-VNNI: one vpdpbusd). CPUs without such an instruction need five
- *             operations, so src/wasm/load.ts chooses. It is a build of its own, because a second
- *             copy of the loops in one build would be 24 KB.
- *   simd      i16 activations, i32 sums: i16 x i16 dot (vpmaddwd and vpaddd for 8 products).
+ *   relaxed | The activations are i8 and the sums i16: relaxed i8 x i7 dot (on x64, one vpmaddubsw
+ *           | and one vpaddw for 16 products). A row's sum is two i16 lanes: k % 4 < 2 and
+ *           | k % 4 >= 2.
+ *   dotadd  | The activations are i8 and the sums i32: relaxed i8 x i7 dot-add (on arm64, one sdot
+ *           | for 16 products; on x64 with AVX-VNNI, one vpdpbusd). CPUs without such an
+ *           | instruction need five operations, so src/wasm/load.ts chooses. It is a build of its
+ *           | own, because a second copy of the loops in one build would be 24 KB.
+ *   simd    | The activations are i16 and the sums i32: i16 x i16 dot (vpmaddwd and vpaddd for 8
+ *           | products).
  *
  * A weight vector holds 4 rows (a group) x 4 consecutive k (a quad) as unsigned codes of at most 7
  * bits. The order is row after row, except in the simd build: there k 0 and 1 of the 4 rows come

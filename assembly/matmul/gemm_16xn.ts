@@ -1,14 +1,14 @@
 /**
  * A product of 2 to MOST_16XN columns of activations with packed weights: a step of several clients
  * spends its time here. These columns are too few to pay for a panel (gemm_8x4.ts). So the codes of
- * 8 rows x 16 weights are unpacked into eight registers, and all columns run over them.
+ * 8 rows x 16 weights are unpacked into eight registers, and all columns run over them:
  *
- *   for 16 rows              one sequential stream of weights, as in gemv_16x1.ts
- *     for a sub-block
- *       for 8 rows           two groups share the loads of a column
- *         for 2 quads        of both halves: four weight vectors of each group
- *           for each column  eight dots; the first pass leaves its integer sums in L1,
- *                            the second takes the f32 step
+ *   for 16 rows             | one sequential stream of weights, as in gemv_16x1.ts
+ *     for a sub-block       |
+ *       for 8 rows          | two groups share the loads of a column
+ *         for 2 quads       | of both halves: four weight vectors of each group
+ *           for each column | eight dots; the first pass leaves its integer sums in L1,
+ *                           | the second takes the f32 step
  *
  * Each output takes the same operations in the same order as in gemv_16x1.ts and gemm_8x4.ts, so
  * its bits are the same. The limit is instructions per dot (see gemm_8x4.ts). Not kept: one group
@@ -134,7 +134,7 @@ function first_pass<F>(q: usize, h: usize, a: usize, stride: usize, y: usize, en
 
 /**
  * Adds quads 2 and 3 to the sums at `part` and takes the sub-block's f32 step. In super-blocks it
- * adds to the integer sums, which lie `behind` bytes after y, instead.
+ * adds to the integer sums instead, whose distance from y is the last argument.
  */
 @inline
 function second_pass<F>(

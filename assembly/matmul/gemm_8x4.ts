@@ -4,17 +4,17 @@
  *
  * Sixteen rows x KC weights are unpacked once into two panels (L1) of plain 7-bit codes and f32
  * scales. All columns then run over the panels, four at a time. So all columns share the cost of
- * unpacking, and one inner loop, gemm_8x4, serves every format.
+ * unpacking, and one inner loop, gemm_8x4, serves every format:
  *
- *   for 128 columns, 32 rows  their f32 sums are in L1 and L2
- *     for KC weights          the activations of 128 columns, in column blocks, are in L2
- *                             (act.ts lays them out once for all products)
- *       for 16 rows           two panels of 8 rows
- *         for 4 columns       their quants stay in L1 for both panels
- *           gemm_8x4          8 rows x 4 columns
+ *   for 128 columns, 32 rows | their f32 sums are in L1 and L2
+ *     for KC weights         | the activations of 128 columns, in column blocks, are in L2
+ *                            | (act.ts lays them out once for all products)
+ *       for 16 rows          | two panels of 8 rows
+ *         for 4 columns      | their quants stay in L1 for both panels
+ *           gemm_8x4         | 8 rows x 4 columns
  *
  * On x64 the loop is bound by instruction issue (six operations a cycle). It takes 25 operations
- * for 128 products, 16 of which multiply and add; one pointer for all four columns, instead of four
+ * for 128 products, 16 of which multiply and add. One pointer for all four columns, instead of four
  * pointers, saves three.
  */
 import { COLS_REST, lane_sums_ahead, lane_sums_behind, quant_sums, scales, splat } from './columns';

@@ -8,10 +8,11 @@
  *
  * On x64 both multiply 8 at a time, but nibbles have twice the sums to combine, so i16 is faster
  * there. The limit is the ports of the vector unit, not instructions: two ports multiply, all four
- * add. Not kept: a step unrolled (no faster), half the panel (no faster), pairs of products as (a0
- * + w1)(a1 + w0), which halves the multiplications and doubles the additions (slower: too few
- * registers), the GEMV's method of moving the activations' signs to the codes (no fewer
- * operations).
+ * add.
+ *
+ * Not kept: a step unrolled, or half the panel (no faster). Pairs of products as (a0 + w1)(a1 +
+ * w0), which halves the multiplications and doubles the additions (slower: too few registers). The
+ * GEMV's method of moving the activations' signs to the codes (no fewer operations).
  */
 import { COLS_REST, cols_sub, lane_sums_behind, scales, splat } from './columns';
 import { mac } from './dot';

@@ -30,9 +30,11 @@ export function gemv_f32_16x1<F>(w: usize, n: i32, x: usize, y: usize): void {
 }
 
 /**
- * Adds 8 rows x 4 columns of products over n k to the f32 sums in memory. w: a panel, 32 bytes for
- * each k. x0..x3: the columns, n f32 each. acc: the first column's sum of the panel's first row.
- * Rows are 4 bytes apart, columns ACC bytes.
+ * Adds 8 rows x 4 columns of products over n k to the f32 sums in memory.
+ *
+ *   w      | a panel, 32 bytes for each k
+ *   x0..x3 | the columns, n f32 each
+ *   acc    | the first column's sum of the panel's first row; rows are 4 bytes apart, columns ACC
  */
 export function gemm_f32_8x4(w: usize, x0: usize, x1: usize, x2: usize, x3: usize, acc: usize, n: i32): void {
   let s00 = v128.load(acc);

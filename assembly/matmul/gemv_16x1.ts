@@ -4,9 +4,9 @@
  * share the activations of a sub-block. Other GEMVs: gemv_16x1_s16.ts for formats with a scale for
  * every 16 weights, gemv_16x1_signs.ts for 8-bit codes with relaxed SIMD.
  *
- * Each output takes one f32 step a block, in ascending order (end_block in epilogue.ts), of the
- * integer sum of 32 products, or of a super-block's 256. gemm_8x4.ts does the same operations in
- * the same order, so a token's numbers do not depend on its batch.
+ * Each output takes one f32 step a block, in ascending order (end_block in epilogue.ts). A step
+ * takes the integer sum of 32 products, or of a super-block's 256. In gemm_8x4.ts the operations
+ * and their order are the same, so a token's numbers do not depend on its batch.
  *
  * AssemblyScript functions return one value, so sums must be locals; hence the repeated prologue
  * and epilogue of all GEMVs (gemv_16x1_*.ts).

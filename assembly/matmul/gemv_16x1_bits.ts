@@ -13,12 +13,15 @@
  * loop of two rounds takes the quads at the same place in both sub-blocks. V8 unrolls it and keeps
  * its order, in which all sums and two quads of activations fit the registers.
  *
- * Not kept, all slower: a loop over sub-blocks around one over vectors; scales computed for each
- * run; lane sums of both sub-blocks added here; rounds unrolled by hand (Binaryen reorders them);
- * one or two groups at a time with a sum for every bit of q1_0 (fewer operations). Also not kept:
- * tables of all sums of four activations, which look up four bits of q1_0 at once (T-MAC, arXiv
- * 2407.00088). They are faster in relaxed builds while the tables fit L1, slower in dotadd builds,
- * take six times the memory for activations and need another layout of the weights for prompts.
+ * Not kept, all slower: a loop over sub-blocks around one over vectors. Scales computed for each
+ * run, or lane sums of both sub-blocks added here. Rounds unrolled by hand, which Binaryen
+ * reorders. One or two groups at a time with a sum for every bit of q1_0, although these are fewer
+ * operations.
+ *
+ * Also not kept: tables of all sums of four activations, which look up four bits of q1_0 at once
+ * (T-MAC, arXiv 2407.00088). They are faster in relaxed builds while the tables fit L1, and slower
+ * in dotadd builds. They take six times the memory for activations, and prompts would need another
+ * layout of the weights.
  */
 import { ACT_D, ACT_SUB } from './act';
 import * as dot from './dot';

@@ -3,17 +3,16 @@
  * two panels of 8 rows (two groups side by side), block after block and, in a block, sub-block
  * after sub-block.
  *
- *   block of 32:  | codes: 8 steps of 4 k, 32 bytes a step | d (2 x 16) | dmin (2 x 16) |
+ *   block of 32:   | codes: 8 steps of 4 k, 32 bytes a step | d (2 x 16) | dmin (2 x 16) |
+ *   super-block:   | 8 sub-blocks: codes, integer scales |
+ *                  | minima, i16 (4 or, with s16, 8 times 2 x 16) | d (2 x 16) | dmin (2 x 16) |
  *
- * In the simd build, and for 8-bit codes as i16, codes are 16 steps of 2 k. In a super-block, each
- * sub-block's codes are followed by its integer scales (with s16, each half's by its own). After
- * the eighth sub-block come
+ * In the simd build, and for 8-bit codes as i16, codes are 16 steps of 2 k. With s16, each half's
+ * codes are followed by that half's scales. Two i16 minima belong to two sub-blocks, with s16 to
+ * the halves of one. Only formats with minima have dmin and minima.
  *
- *   | minima, i16 (4 or, with s16, 8 times 2 x 16) | d (2 x 16) | dmin (2 x 16) |
- *
- * Two i16 minima belong to two sub-blocks, with s16 to the halves of one. f32 scales take the place
- * of integer ones, and there is no d. 8-bit codes as i16 are already multiplied by the scales
- * (level * sc fits i16). Only formats with minima have dmin and minima.
+ * A format with f32 scales has these in place of the integer ones, and no d. 8-bit codes as i16 are
+ * already multiplied by the scales (level * sc fits i16).
  */
 import { store_quad } from './dot';
 import { SIGNED_CODES, nibble_mask, store_signed_quad } from './dot_signed';

@@ -31,15 +31,16 @@ export const SPLIT_TOKENS: i32 = 4;
 /**
  * dst [hd_out * n_head, n_tokens] f32. The parameters are those of attention_params.ts.
  *
- *   src0  q [head_dim, n_head, n_tokens] f32
- *   src1  K, src2 V (kv_cache.ts)
- *   src3  first cell i32 [n_tokens]
- *   src4  number of visible cells i32 [n_tokens]
- *   src5  states of the splits f32, for generation
- *   src6  none; or mask f16 or f32 [n_kv, n_tokens, n_head or 1]; or positions i32 [n_tokens], for
- *         ALiBi, distances, and windows to both sides
- *   src7  none; or slopes f32 [n_head]; or biases by distance f32 [n_head, 2 most + 1]
- *   src8  none; or sinks f32 [n_head]: a score for each head that joins the sum and has no value
+ *   src0 | q [head_dim, n_head, n_tokens] f32
+ *   src1 | K (kv_cache.ts)
+ *   src2 | V
+ *   src3 | first cell i32 [n_tokens]
+ *   src4 | number of visible cells i32 [n_tokens]
+ *   src5 | states of the splits f32, for generation
+ *   src6 | none; or mask f16 or f32 [n_kv, n_tokens, n_head or 1]; or positions i32 [n_tokens], for
+ *        | ALiBi, distances, and windows to both sides
+ *   src7 | none; or slopes f32 [n_head]; or biases by distance f32 [n_head, 2 most + 1]
+ *   src8 | none; or sinks f32 [n_head]: a score for each head that joins the sum and has no value
  */
 export function attention(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   const n_tokens = op.src0.ne2;

@@ -19,8 +19,8 @@ import { f16_mask } from './kv_widen';
 // ---- Scores ----
 
 /**
- * Quantises query r of `rows` (hd f32 at x) into the activations at q, q_stride bytes a query, in
- * the layout of block_scores: up to three queries are products of one column each, more are the
+ * Quantises query r of `rows` (hd f32 at x) into the activations at q, q_stride bytes a query. The
+ * layout is that of block_scores: up to three queries are products of one column each, more are the
  * columns of one product.
  */
 export function quantize_query(type: u32, x: usize, hd: i32, q: usize, q_stride: usize, r: i32, rows: i32): void {
@@ -58,7 +58,7 @@ const BLOCK: usize = FACTORS + 16;
 /**
  * Bytes of scratch for block_values:
  *
- *   for every 32 dimensions: | weights of two rows | for each row: factor f32, -8 * sum of weights i32 |
+ *   for every 32 dimensions: | weights of two rows | twice: factor f32, -8 * sum of weights i32 |
  *   then: | f32 [KV_SPLIT] | 16 bytes of zeros |
  */
 export function block_values_scratch(hd: i32): i32 {

@@ -155,8 +155,10 @@ export function distance_row(s: usize, n: i32, pos: i32, key: i32, table: usize,
 /**
  * Turns a row's scores (log2) of `width` keys into 2^(score - max) * 2^P_SHIFT, in place, and
  * stores max and sum to the state. Keys outside [lo, hi) get 0, and so do scores more than 126
- * below max. So masked keys have no effect, and a row of masked keys has sum 0. unified: takes phi
- * as max, and returns false if a score is too far from it; the row and its state are then invalid.
+ * below max. So masked keys have no effect, and a row of masked keys has sum 0.
+ *
+ * With `unified`, max is phi, and the result is false if a score is too far from it. Then the row
+ * and its state are invalid.
  */
 export function softmax_row(s: usize, width: i32, lo: i32, hi: i32, state: usize, unified: bool, phi: f32): bool {
   const bytes = <usize>width << 2;

@@ -89,10 +89,12 @@ type One = u8;
 type Two = u16;
 
 /**
- * Computes out[r][0..8 * groups) for R rows and n steps i. Units are bytes. b: two groups of 8
- * columns side by side, 2 * step() from one i to the next, b_group from these two groups to the
- * next two. a: row r of step i at a + i * a_step + r * (4 for Queries, 1024 for Probabilities).
- * out: row r at out + r * out_row, 32 a group.
+ * Computes out[r][0..8 * groups) for R rows and n steps i. Units are bytes.
+ *
+ *   b   | two groups of 8 columns side by side; 2 * step() from one i to the next, b_group from
+ *       | these two groups to the next two
+ *   a   | row r of step i at a + i * a_step + r * (4 for Queries, 1024 for Probabilities)
+ *   out | row r at out + r * out_row, 32 a group
  */
 @inline
 function tile<B, A>(R: i32, a: usize, a_step: usize, n: i32, b: usize, b_group: usize, groups: i32, out: usize, out_row: usize): void {
@@ -227,7 +229,9 @@ export function tile_rows(left: i32, f16: bool): i32 {
 /** Bytes between rows of scores: KV_SPLIT floats. (The loads above have the number itself.) */
 const S_ROW: usize = 1024;
 
-/** Scores of R queries with 8 * groups keys: s [R][KV_SPLIT] = q [hd][R] . k [groups / 2][hd][16]. */
+/**
+ * Scores of R queries with 8 * groups keys: s [R][KV_SPLIT] = q [hd][R] . k [groups / 2][hd][16].
+ */
 export function score_tile<B>(R: i32, q: usize, hd: i32, k: usize, groups: i32, s: usize): void {
   if (KV_SPLIT << 2 != 1024) ERROR('rows of scores must be KV_SPLIT floats apart');
   const b_group = changetype<B>(0).step() * 2 * <usize>hd;

@@ -26,7 +26,10 @@ import { fwht_row } from './fwht';
 import { K_CELLS, KV_SPLIT, has_blocks, has_rows, k_group, v_cell, v_plane, v_scales } from './kv_cache';
 import { WIDEN_ROWS, widen_f16, widen_k_rows, widen_v, widen_v_rows } from './kv_widen';
 
-/** Rows of a prompt's work item: 8 tiles of 6 rows share a split of K and V that is widened to f32 once. */
+/**
+ * Rows of a prompt's work item: 8 tiles of 6 rows share a split of K and V that is widened to f32
+ * once.
+ */
 export const ITEM_ROWS: i32 = 48;
 /** Most rows for which each tile widens f16 in registers. */
 const DIRECT_ROWS: i32 = 8;

@@ -11,13 +11,13 @@
  * + the sum of the s where the row has -1), and C d - s is the same with u and d. Sums that the
  * rows share are computed once:
  *
- *   q = 5   a row's -1 are two cyclic neighbours: five sums of neighbours, which also make up most of
- *           the sum of all
- *   q = 9   the field is a square of three rows and columns, and a -1 lies in neither the element's row
- *           nor its column. So sums of rows and columns suffice:
- *           C s = (the first - the sum of the others) + 2 (row + column) - 3 s
- *   q = 13  element i's -1 are i + 2, i + 11, and the neighbours from i + 5 and from i + 7 on; the
- *           latter are the former of element i + 2
+ *   q = 5  | A row's -1 are two cyclic neighbours. Five sums of neighbours suffice, which also make
+ *          | up most of the sum of all.
+ *   q = 9  | The field is a square of three rows and columns. A -1 lies in neither the element's
+ *          | row nor its column, so sums of rows and columns suffice:
+ *          | C s = (the first - the sum of the others) + 2 (row + column) - 3 s
+ *   q = 13 | Element i's -1 are i + 2, i + 11, and the neighbours from i + 5 and from i + 7 on. The
+ *          | latter are the former of element i + 2.
  *
  * That is 4.2, 5.7 and 7.5 operations for a vector. A vector is stored once; with 28 parts, 2.5
  * times. Not kept: adding all of a row's -1 one by one (slower). Two vectors side by side, which

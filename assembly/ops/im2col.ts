@@ -6,9 +6,11 @@ import { Op, nrows, row_at, row_of } from '../runtime/tensor';
 import { range_start, range_end } from '../runtime/schedule';
 
 /**
- * dst [kw * kh * ne2, ow, oh, ne3]: element (x, y, c) of the row at position (i, j) is src0[i s0 +
- * x d0 - p0, j s1 + y d1 - p1, c], or 0 outside. p0..p7: kw kh s0 s1 p0 p1 d0 d1. Elements of src0
- * and dst have one type, of 2 or 4 bytes; src0 may have any strides.
+ * dst [kw * kh * ne2, ow, oh, ne3]. Element (x, y, c) of the row at position (i, j) is `src0[i s0 +
+ * x d0 - p0, j s1 + y d1 - p1, c]`, or 0 outside.
+ *
+ * `p0..p7`: kw kh s0 s1 p0 p1 d0 d1. Elements of src0 and dst have one type, of 2 or 4 bytes. Any
+ * strides of src0 are allowed.
  */
 export function im2col(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;

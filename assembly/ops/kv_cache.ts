@@ -4,22 +4,23 @@
  * and a multiple of 16. head_dim is padded with zeros to a multiple of 16, or of 32 for block
  * types.
  *
- *   K  [n_head_kv][cells / 16][head_dim][16 cells]
- *      neighbouring keys side by side, so that scores need no horizontal sums
- *   V  [n_head_kv][cells / KV_SPLIT][head_dim / 16][KV_SPLIT][16 dims]
- *      16 dimensions of one value side by side
+ *   K | [n_head_kv][cells / 16][head_dim][16 cells]
+ *     | neighbouring keys side by side, so that scores need no horizontal sums
+ *   V | [n_head_kv][cells / KV_SPLIT][head_dim / 16][KV_SPLIT][16 dims]
+ *     | 16 dimensions of one value side by side
  *
  * The number is 16, because one row of queries or probabilities then makes 4 chains of madds, and
  * because K and V are then read sequentially. With groups of 8, prefetchers did not see a stream.
  *
  * Block types have the codes and scales of ggml's blocks, in the order of integer products:
  *
- *   K  a packed matrix with rows of head_dim (matmul/format/q4_0.ts, q8_0.ts): a row block is 16 cells
- *   V  [n_head_kv][cells / KV_SPLIT]( [head_dim / 16][KV_SPLIT / 2][16 dims of 2 cells]
- *        | scales f16 [head_dim / 32][KV_SPLIT] ), where 2 cells and 16 dimensions are
- *        q8_0  32 bytes: cell 0 and cell 1 of dimension 0, of dimension 1, ...
- *        q4_0  8 u16: dimension m (0..3) of cell 0, of cell 1, ...; their nibbles, from the lowest, are
- *              dimensions m, 4 + m, 8 + m, 12 + m
+ *   K | a packed matrix with rows of head_dim (matmul/format/q4_0.ts, q8_0.ts): 16 cells a row
+ *     | block
+ *   V | [n_head_kv][cells / KV_SPLIT]( [head_dim / 16][KV_SPLIT / 2][16 dims of 2 cells]
+ *     |   | scales f16 [head_dim / 32][KV_SPLIT] ), where 2 cells and 16 dimensions are
+ *     | q8_0: 32 bytes: cell 0 and cell 1 of dimension 0, of dimension 1, ...
+ *     | q4_0: 8 u16: dimension m (0..3) of cell 0, of cell 1, ...; their nibbles, from the lowest,
+ *     |       are dimensions m, 4 + m, 8 + m, 12 + m
  *
  * Other types (bf16, q4_1, q5_0, q5_1, iq4_nl) are kept as rows, cell after cell: K and V
  * [n_head_kv][cells][head_dim]. Attention widens a split of them to f32 (kv_widen.ts), so that a
@@ -116,9 +117,13 @@ const ROTATED: usize = WORK + WORK_BYTES;
 
 /**
  * set_rows into the cache: row t of src0 [head_dim, n_head_kv, n_tokens], f32, goes to cell src1[t]
- * of dst; without src1, to cell t. p0: padded head_dim; p1: cells; p2: 0 for K order, 1 for V
- * order; p3: number of elements rotated together (fwht.ts), or 0. scratch: WORK + WORK_BYTES bytes
- * (src/graph/layout.ts KV_STORE_SCRATCH), and with p3 a row.
+ * of dst; without src1, to cell t.
+ *
+ *   p0        padded head_dim
+ *   p1        cells
+ *   p2        0: K order, 1: V order
+ *   p3        number of elements rotated together (fwht.ts), or 0
+ *   scratch   WORK + WORK_BYTES bytes (src/graph/layout.ts KV_STORE_SCRATCH), and with p3 a row
  */
 export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0;

@@ -1,11 +1,14 @@
 /**
- * The general matrix product, ggml_compute_forward_mul_mat: dst[i0, i1, i2, i3] = src0[:, i0, i2 /
- * r2, i3 / r3] . src1[:, i1, i2, i3], row by row with vec_dot. Any strides (elements within a row
- * are contiguous) and any weight type; src0 is repeated over dimensions 2 and 3.
+ * The general matrix product, ggml_compute_forward_mul_mat, row by row with vec_dot:
  *
- * src1 already has src0's vec_dot_type: if necessary the plan has a QUANTIZE op before this one
- * (ggml's INIT phase). With src2, the groups of groups.ts, this is mul_mat_id: src1 [k, a divisor
- * of used, tokens], dst [n, used, tokens], each group by its own matrix of src0.
+ *   dst[i0, i1, i2, i3] = src0[:, i0, i2 / r2, i3 / r3] . src1[:, i1, i2, i3]
+ *
+ * It takes any strides (elements within a row are contiguous) and any weight type. Dimensions 2 and
+ * 3 of src0 are repeated. The type of src1 is already src0's vec_dot_type: if necessary the plan
+ * has a QUANTIZE op before this one (ggml's INIT phase).
+ *
+ * With src2, the groups of groups.ts, this is mul_mat_id: src1 [k, a divisor of used, tokens], dst
+ * [n, used, tokens], each group by its own matrix of src0.
  */
 import { Op, row_of } from '../runtime/tensor';
 import { chunk_cols, chunk_rows } from '../runtime/schedule';

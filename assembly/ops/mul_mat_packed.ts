@@ -120,8 +120,8 @@ function group_rows(op: Op, row0: i32, row1: i32, i: i32, scratch: usize): void 
 
 /**
  * Packs dst in place, after its rows were read from the file: plain rows of type p0 and of p1
- * bytes; those of a row block begin where the row block will. src0, if present: i32 [1], becomes 1
- * if a scale is Inf or NaN, since no product by dst would be right.
+ * bytes. The rows of a row block begin where the packed row block will. If src0 is present, i32
+ * [1], it becomes 1 if a scale is Inf or NaN, since no product by dst would be right.
  */
 export function repack_op(op: Op, scratch: usize): void {
   const t = op.dst;

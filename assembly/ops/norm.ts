@@ -90,7 +90,10 @@ export function l2_norm(op: Op, ith: i32, nth: i32): void {
   }
 }
 
-/** norm: dst = (src0 - mean) / sqrt(variance + eps) (* src1, the weight) (+ src2, the bias). p0 = eps. */
+/**
+ * norm: dst = (src0 - mean) / sqrt(variance + eps) (* src1, the weight) (+ src2, the bias). p0 =
+ * eps.
+ */
 export function norm(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;
   const src1 = op.src1;

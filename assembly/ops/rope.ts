@@ -5,15 +5,17 @@ import { Op, fill_nan, nrows, row_at, row_of } from '../runtime/tensor';
 import { range_start, range_end } from '../runtime/schedule';
 
 /**
- * rope: src0 [ne0 >= n_dims, n_head, n_tokens, ne3] f32; src1: positions i32 [n_tokens]; src2:
- * table f32 [n_dims, n_ctx], cos and sin alternating, of each pair at each position. The host makes
- * the table when a model loads. So frequency base, scaling, YaRN and factors are not needed here,
- * and angles are computed in f64.
+ * rope: rotates src0 [ne0 >= n_dims, n_head, n_tokens, ne3] f32, by the positions in src1, i32
+ * [n_tokens]. The table src2, f32 [n_dims, n_ctx], has cos and sin, alternating, of each pair at
+ * each position. The host makes the table when a model loads. So frequency base, scaling, YaRN and
+ * factors are not needed here, and angles are computed in f64.
  *
- * p0: number of dimensions rotated; p1 = 0: adjacent pairs (i, i + 1); 1: neox pairs (i, i + n_dims
- * / 2). dst may be src0. A negative position rotates the other way, with the table's row of its
- * absolute value: cos is even, sin is odd. A position outside the table on either side gives a row
- * of NaN, as an index of get_rows does (the host refuses those that it sees).
+ *   p0 | number of dimensions rotated
+ *   p1 | 0: adjacent pairs (i, i + 1); 1: neox pairs (i, i + n_dims / 2)
+ *
+ * dst may be src0. A negative position rotates the other way, with the table's row of its absolute
+ * value: cos is even, sin is odd. A position outside the table on either side gives a row of NaN,
+ * as get_rows does (the host refuses positions that it sees).
  */
 export function rope(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;

@@ -134,16 +134,18 @@ export function is_dense(dense: Tensor, count: i32, rows: i32, turn: i32): bool 
 }
 
 /**
- * dst [n, tokens] f32: for each column of src1 (activations of quantize_act or f32, [k, 1,
- * tokens]), its products with the selected rows of src0 [k, rows], each at the place of its
- * element. src2 [n, tokens] selects the rows (list_elements). The rest of dst is 0.
+ * dst [n, tokens] f32: for each column of src1, its products with the selected rows of src0 [k,
+ * rows], each at the place of its element. The rest of dst is 0.
+ *
+ *   src1 | activations of quantize_act or f32, [k, 1, tokens]
+ *   src2 | [n, tokens], selects the rows (list_elements)
+ *   src4 | the same weights packed, for stretches with many selected rows
+ *   p3   | true if src4 is prefetched (mul_mat_packed.ts)
+ *   src5 | f32 [n, tokens]: factors of the products
  *
  * Plain rows of q4_0 and q8_0 are multiplied in place. Others are gathered 16 at a time, packed in
  * the scratch, and multiplied by the loops of packed products, with the same bits. If src0 is
  * packed, a row block is multiplied if one of its rows is selected.
- *
- * src4: the same weights packed, for stretches with many selected rows. p3: true if its weights are
- * prefetched (mul_mat_packed.ts). src5, f32 [n, tokens]: factors of the products.
  */
 export function mul_mat_sparse(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   const n = op.src2.ne0;

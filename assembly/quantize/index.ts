@@ -35,9 +35,9 @@ function quantize_block(type: u32, grid: Grid, x: usize, y: usize, imatrix: usiz
 
 /**
  * ggml_quantize_chunk: converts nrows rows of n_per_row f32 at src to block data at dst, as
- * llama-quantize writes it. prepare(type) must have been called.
+ * llama-quantize writes it. Callers must have called prepare(type).
  *
- * imatrix: n_per_row weights, the same for every row, or 0 (not allowed for iq2_xxs, iq2_xs and
+ * `imatrix`: n_per_row weights, the same for every row, or 0 (not allowed for iq2_xxs, iq2_xs and
  * iq1_s). Returns the number of rows quantised. It is less than nrows if ggml would abort, because
  * the numbers or weights of the next row are too large for sums in f32.
  */

@@ -143,8 +143,8 @@ function nearest_of(grid: Grid, list: usize, eight: bool): u32 {
 }
 
 /**
- * Index of the entry with these eight digits, or of the best of its neighbours if there is none. An
- * element stands for scale * (a, b, c)[digit].
+ * Index of the entry with these eight digits; if no entry has them, of the best of the neighbours.
+ * An element stands for scale * (a, b, c)[digit].
  */
 export function nearest8(grid: Grid, code: u32, x: usize, weight: usize, scale: f32, a: f32, b: f32, c: f32): u32 {
   const index = load<i32>(grid.map + 4 * <usize>code);

@@ -23,7 +23,10 @@ export function begin(plan: usize, n_tokens: i32, n_outputs: i32): void {
   memory.fill(p.cursors, 0, <usize>p.cursor_bytes * RANGES);
 }
 
-/** Runs op records [from, to) of the plan as thread ith of nth. Returns GO_ON, CANCELLED or LOST (sync.ts). */
+/**
+ * Runs op records [from, to) of the plan as thread ith of nth. Returns GO_ON, CANCELLED or LOST
+ * (sync.ts).
+ */
 export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32, to: i32): i32 {
   const p = changetype<Plan>(plan);
   const scratch = p.scratch + <usize>ith * p.scratch_size;

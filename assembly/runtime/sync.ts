@@ -5,18 +5,19 @@
  * Every memory of a model has a sync block. Threads meet at the barriers of the memory in which
  * they compute. All of them wait for steps at the first memory's block. Each word has a cache line
  * of 64 bytes, so that spinning on one does not slow down writers of another:
- *   STEP    number of the step to run, times 1024, plus how many threads take part in it (threads
- *           0, 1, ...: few threads finish a small step sooner); CLOSED once the threads shut down,
- *           which never happens during a step
- *   DONE    number of the last finished step
- *   ARRIVED threads that have reached the current barrier
- *   PHASE   barriers passed
- *   POISON  not 0 once a worker was lost: every wait ends, and every barrier returns LOST
- *   CANCEL  [0] set by the host: stop this step. [1] set at a barrier by the last thread to arrive,
- *           if it sees [0]: all threads obey this word
- *   SPIN    how often a thread polls before it sleeps
- *   REACHED a line for each thread: the record it has reached (`reached`), which tells why a step
- *           does not end
+ *
+ *   STEP    | number of the step to run, times 1024, plus how many threads take part in it, from
+ *           | thread 0 on (few threads finish a small step sooner); CLOSED once the threads shut
+ *           | down, which never happens during a step
+ *   DONE    | number of the last finished step
+ *   ARRIVED | threads that have reached the current barrier
+ *   PHASE   | barriers passed
+ *   POISON  | not 0 once a worker was lost: every wait ends, and every barrier returns LOST
+ *   CANCEL  | [0] set by the host: stop this step. [1] set at a barrier by the last thread to
+ *           | arrive, if it sees [0]: all threads obey this word
+ *   SPIN    | how often a thread polls before it sleeps
+ *   REACHED | a line for each thread: the record it has reached (`reached`), which tells why a step
+ *           | does not end
  */
 const STEP: usize = 0;
 const DONE: usize = 64;
@@ -100,7 +101,7 @@ export function barrier(sync: usize, nth: i32): i32 {
   return atomic.load<i32>(sync + CANCEL + 4) != 0 ? CANCELLED : GO_ON;
 }
 
-/** Places that reached() notes besides records: waiting for a step, and past the last record. */
+/** Places that reached() notes other than records: waiting for a step, and past the last record. */
 const NO_STEP: i32 = -1;
 const BEHIND_ALL: i32 = i32.MAX_VALUE - 1;
 

@@ -161,8 +161,8 @@ export function quantize_row(type: u32, x: usize, y: usize, k: i32): void {
 }
 
 /**
- * ggml's from_float, for cpy and set_rows: as quantize_row, and also for types that search for their
- * scales. work: quantize_work_size() bytes of this thread's own.
+ * ggml's from_float, for cpy and set_rows: as quantize_row, and also for types that search for
+ * their scales. work: quantize_work_size() bytes of this thread's own.
  */
 export function from_float(type: u32, x: usize, y: usize, k: i32, work: usize): void {
   // prettier-ignore

@@ -61,12 +61,12 @@ export function detectFeatures(): Features {
  * Finds the instructions of the relaxed dot from its results for operands outside its 7 bits: 127 *
  * -1, added twice in i16 and four times in i32.
  *
- *   -254 and -508    arm64: both operands signed. It is sdot if the core has it; the fallback costs as
- *                    much as i16 sums.
- *   4 * 127 * 255    AVX-VNNI: vpdpbusd takes 255 as unsigned.
- *   32767 and 65534  plain AVX2 (Node 22 to 26, Deno, Bun): five operations, which saturate on the
- *                    way, as the i16 dot does there.
- *   131068           Node 20: also wrong for operands in range, once registers are few.
+ *   -254 and -508   | arm64: both operands signed. It is sdot if the core has it; the fallback
+ *                   | costs as much as i16 sums.
+ *   4 * 127 * 255   | AVX-VNNI: vpdpbusd takes 255 as unsigned.
+ *   32767 and 65534 | plain AVX2 (Node 22 to 26, Deno, Bun): five operations, which saturate on the
+ *                   | way, as the i16 dot does there.
+ *   131068          | Node 20: also wrong for operands in range, once registers are few.
  */
 function dotAdd(): Features['dotAdd'] {
   const dot = (...op: number[]): number => {

@@ -1,7 +1,7 @@
 // Generated from src/type-traits.ts by `npm run generate`: edit that table and run it again.
 /**
- * Facts of packed formats. bytes: of a packed block, the same as of 16 plain blocks, because rows are
- * packed in place.
+ * Facts of packed formats. bytes: of a packed block, the same as of 16 plain blocks, because rows
+ * are packed in place.
  */
 import { KScales } from './k_scales';
 import { Levels } from './nibble_levels';

@@ -13,10 +13,10 @@
  * with few_bits say how many. Its halves are 16 weights each, in four quads of 4: quad t of half h
  * is k = 16h + 4t .. + 3. Codes come as weight vectors (dot.ts): one quad of a group's four rows.
  *
- * A format must have codes_at(w, sub), the address of a sub-block's codes, and pack(src, stride,
- * w), which packs a block of each of 16 plain rows. w: address of a packed block, here and below;
- * sub: 0..7. super_block, s16, has_min ... are markers: declaring the field is enough, and
- * isDefined tests it.
+ * A format must have two methods. `codes_at(w, sub)` is the address of a sub-block's codes; `w` is
+ * the address of a packed block, here and below, and `sub` is 0..7. `pack(src, stride, w)` packs a
+ * block of each of 16 plain rows. Fields like super_block, s16 and has_min are markers: declaring
+ * the field is enough, and isDefined tests it.
  *
  * A packed block begins with its f16: d of the 16 rows, and then dmin. The layout of codes has two
  * forms. Either vectors hold a quad's codes of both halves, nibbles as in q4_0 unless first and

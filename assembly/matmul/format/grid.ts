@@ -16,10 +16,11 @@
  * The layout of a pair serves that. A step is eight consecutive k of both rows; a sub-block has
  * four.
  *
- *   pair:  | low 8 bits of indices (64, iq3_*: 128) | their other bits, signs, scales: see the format |
+ *   pair:  | low 8 bits of indices (64, iq3_*: 128) | their other bits, signs, scales |
  *   index: 2t for the first row of step t, 2t + 1 for the second; in iq3_* two for each row
  *
- * An opened pair has OPENED bytes, its sub-blocks in order:
+ * The format's own file has the layout of other bits, signs and scales. An opened pair has OPENED
+ * bytes, its sub-blocks in order:
  *
  *   | 8 x 16: sign bits, or deltas | 8 x 2 halves x 2 rows: scales, u8 |
  *   | 8 x 4 steps: addresses of entries, u16 |
@@ -84,8 +85,8 @@ export function open_eights(p: usize, o: usize, pair: usize, grid: usize, planes
 }
 
 /**
- * Opens addresses in a grid of fours. The ninth bits of the indices lie in a plane at `high`; 0:
- * there are none.
+ * Opens addresses in a grid of fours. The ninth bits of the indices lie in a plane at `high`, or
+ * are zero if `high` is 0.
  */
 export function open_fours(p: usize, o: usize, pair: usize, grid: usize, high: usize): void {
   const base = i16x8.splat(<i16>grid);
@@ -260,13 +261,13 @@ export function signed(has_signs: bool, v: v128, s: v128, rows: v128): v128 {
 /**
  * Packs 16 rows of blocks.
  *
- * entry_at(row, t), in the function table, describes step t of a plain row: bits 0..11 are its
- * index, 12..23 the second index (iq3_*), 24..31 the signs. scale_at(row, i) is one of `scales`
- * nibbles, which are the last bytes of a pair.
- *
- * planes: number of index bits beyond 8. Each is a plane at `high` in the pair (for 128 indices 16
- * bytes, bit b of byte i for index 16b + i). signs: offset of the signs, `lanes` bytes for each row
- * and 8 steps; 0 if there are none.
+ *   entry_at | function table index of entry_at(row, t), which describes step t of a plain row:
+ *            | bits 0..11 are its index, 12..23 the second index (iq3_*), 24..31 the signs
+ *   scale_at | function table index of scale_at(row, i), which is one of `scales` nibbles, the
+ *            | last bytes of a pair
+ *   planes   | number of index bits beyond 8. Each is a plane at `high` in the pair: for 128
+ *            | indices 16 bytes, bit b of byte i for index 16b + i
+ *   signs    | offset of the signs, `lanes` bytes for each row and 8 steps; 0: no signs
  */
 export function pack_grid(
   src: usize,

@@ -83,7 +83,10 @@ export function group_u8<G>(v: v128): v128 {
 
 // ---- Packing: sixteen plain rows, `stride` bytes apart at `src` ----
 
-/** Stores 16 bytes of each row of a group as four weight vectors: word t of all four rows at q + t * step. */
+/**
+ * Stores 16 bytes of each row of a group as four weight vectors: word t of all four rows at q + t *
+ * step.
+ */
 @inline
 export function store_quads(q: usize, r0: v128, r1: v128, r2: v128, r3: v128, step: usize): void {
   const a = i32x4.shuffle(r0, r1, 0, 4, 1, 5);

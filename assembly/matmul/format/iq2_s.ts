@@ -1,8 +1,8 @@
 /**
  * iq2_sx16: 16 rows of iq2_s side by side, 1312 bytes for 16 x 256 weights (grid.ts).
  *
- *   pair: | indices (64) | signs, 8 bytes a row: 4 x 16 | two planes: bits 8 and 9 of indices (16) |
- *         | scales of halves, a nibble a row: 16 |
+ *   pair: | indices (64) | signs, 8 bytes a row: 4 x 16 |
+ *         | two planes: bits 8 and 9 of indices (16) | scales of halves, a nibble a row: 16 |
  */
 import { iq2s_grid } from '../../type/block/iq_grids';
 import { IQ2_S_Facts } from './facts';
@@ -10,7 +10,10 @@ import { PAIRS, open_eights, open_half_scales, open_signs, pack_grid } from './g
 import { pack_f16 } from './group';
 import { pack_levels } from './levels';
 
-/** Bytes of a block of one row: f16 d, 32 indices, 32 signs, 32 x 2 bits of indices, 16 nibbles of scales. */
+/**
+ * Bytes of a block of one row: f16 d, 32 indices, 32 signs, 32 x 2 bits of indices, 16 nibbles of
+ * scales.
+ */
 const BYTES: usize = 82;
 const PAIR: usize = 2 * (BYTES - 2);
 

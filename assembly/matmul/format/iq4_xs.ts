@@ -2,7 +2,8 @@
  * iq4_xsx16: 16 rows of iq4_xs side by side, 2176 bytes for 16 x 256 weights; weight = d * sc *
  * level(nibble), with the levels of iq4_nl.
  *
- *   | d of rows 0..15, f16 (32) | signed scales (96, six_bits.ts) | 8 sub-blocks: quads 0..3 (4 x 64) |
+ *   | d of rows 0..15, f16 (32) | signed scales (96, six_bits.ts) |
+ *   | 8 sub-blocks: quads 0..3 (4 x 64) |
  *
  * Scales are packed without the offset of 32 that iq4_xs has.
  */

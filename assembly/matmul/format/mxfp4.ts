@@ -2,7 +2,8 @@
  * mxfp4x16: 16 rows of mxfp4 side by side, 272 bytes for 16 x 32 weights; weight = 2^(e - 128) *
  * (code - 12).
  *
- *   | e of rows 0..15, u8 (16) | quad 0: rows 0..3, 4..7, 8..11, 12..15 (4 x 16) | quads 1..3 (3 x 64) |
+ *   | e of rows 0..15, u8 (16) |
+ *   | quad 0: rows 0..3, 4..7, 8..11, 12..15 (4 x 16) | quads 1..3 (3 x 64) |
  *
  * A nibble is an index into ggml's values, which are doubled: -12..12. Codes are the values + 12,
  * so that they are unsigned.

@@ -1,7 +1,9 @@
 /**
- * q4_Kx16: 16 rows of q4_K side by side, 2304 bytes for 16 x 256 weights; weight = d * sc * code - dmin * mn.
+ * q4_Kx16: 16 rows of q4_K side by side, 2304 bytes for 16 x 256 weights; weight = d * sc * code -
+ * dmin * mn.
  *
- *   | d of rows 0..15, f16 (32) | dmin (32) | scales (96, six_bits.ts) | minima (96) | 8 sub-blocks: quads 0..3 (4 x 64) |
+ *   | d of rows 0..15, f16 (32) | dmin (32) | scales (96, six_bits.ts) | minima (96) |
+ *   | 8 sub-blocks: quads 0..3 (4 x 64) |
  */
 import { Q4_K_Facts } from './facts';
 import { pack_k_nibbles, pack_k_scales } from './k_scales';

@@ -1,7 +1,8 @@
 /**
  * q5_1x16: 16 rows of q5_1 side by side, 384 bytes for 16 x 32 weights; weight = d * code + m.
  *
- *   | d of rows 0..15, f16 (32) | m (32) | rests of the four groups (64, five_bits.ts) | quads 0..3 (4 x 64) |
+ *   | d of rows 0..15, f16 (32) | m (32) | rests of the four groups (64, five_bits.ts) |
+ *   | quads 0..3 (4 x 64) |
  */
 import { Q5_1_Facts } from './facts';
 import { pack_fifth_bits } from './five_bits';

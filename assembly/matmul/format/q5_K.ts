@@ -1,7 +1,9 @@
 /**
- * q5_Kx16: 16 rows of q5_K side by side, 2816 bytes for 16 x 256 weights; weight = d * sc * code - dmin * mn.
+ * q5_Kx16: 16 rows of q5_K side by side, 2816 bytes for 16 x 256 weights; weight = d * sc * code -
+ * dmin * mn.
  *
- *   | d of rows 0..15, f16 (32) | dmin (32) | scales (96, six_bits.ts) | minima (96) | 8 sub-blocks (8 x 320) |
+ *   | d of rows 0..15, f16 (32) | dmin (32) | scales (96, six_bits.ts) | minima (96) |
+ *   | 8 sub-blocks (8 x 320) |
  *   sub-block: | rests of the four groups (64, five_bits.ts) | quads 0..3 (4 x 64) |
  */
 import { Q5_K_Facts } from './facts';

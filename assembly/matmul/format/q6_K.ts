@@ -4,7 +4,7 @@
  *
  *   | d of rows 0..15, f16 (32) | scales: 16 halves x 16 rows, i8 (256) |
  *   | 8 sub-blocks of two halves (16 x 192) |
- *   half: | quad 0 (64) | quad 1 (64) | quad 2 (64) | quad 3: in the free bits of all of them (s16.ts) |
+ *   half: | quads 0, 1 and 2 (3 x 64) | quad 3: in the free bits of all of them (s16.ts) |
  */
 import { bytes_0x3f } from './constants';
 import { Q6_K_Facts } from './facts';

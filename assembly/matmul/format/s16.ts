@@ -31,7 +31,10 @@ function with_fourth(r: v128): v128 {
   return v128.or(v, v128.or(v128.and(i16x8.shl(z, 4), i32x4(0, 0xc0c0c0c0, 0, 0)), v128.and(i16x8.shl(z, 2), i32x4(0, 0, 0xc0c0c0c0, 0))));
 }
 
-/** Stores 16 six-bit codes of each row of a group as its three weight vectors at q, q + 64 and q + 128. */
+/**
+ * Stores 16 six-bit codes of each row of a group as its three weight vectors at q, q + 64 and q +
+ * 128.
+ */
 @inline
 export function store_six_bit_quads(q: usize, r0: v128, r1: v128, r2: v128, r3: v128): void {
   r0 = with_fourth(r0);

@@ -1,10 +1,10 @@
 /**
- * Numbers of six bits, eight for each of 16 rows (scales and minima of q4_K and q5_K, scales of
- * iq4_xs), packed in six vectors of bytes:
+ * Numbers of six bits, eight for each of 16 rows: scales and minima of q4_K and q5_K, scales of
+ * iq4_xs. They are packed in six vectors of bytes:
  *
- *   vector i < 6, bits 0..5:  number i
- *   vector i < 6, bits 6, 7:  two bits of number 6 (i < 3) or 7; the first of the three vectors has the
- *                             lowest two
+ *   vector i < 6, bits 0..5 | number i
+ *   vector i < 3, bits 6, 7 | two bits of number 6; vector 0 has the lowest two
+ *   vector i > 2, bits 6, 7 | two bits of number 7; vector 3 has the lowest two
  *
  * The row of each byte is chosen so that loops need few operations. For scales, byte 4r + g belongs
  * to row r of group g, so one shuffle or two shifts make the factors of a group. Minima of two

@@ -5,8 +5,8 @@
  *   | d of rows 0..15, f16 (32) | quad 15 of all runs (64) |
  *   | 4 runs: vectors 0, 1 and 2 of the four groups (4 x 192) |
  *
- * Vector v of a run and a group has quads 5v .. 5v + 4 as five digits of base 3, as in plain tq1_0:
- * a byte is a fraction of 256 whose top is the first digit, and three times the byte has the next
+ * Vector v of a run and a group has quads 5v .. 5v + 4 as five digits of base 3, as in plain tq1_0.
+ * A byte is a fraction of 256 whose top is the first digit, and three times the byte has the next
  * digit there. Bytes are stored - 128, so that signed comparisons find the digit. Quads 15 are
  * codes of 2 bits; run r's are bits 2r and 2r + 1.
  */

@@ -1,5 +1,6 @@
 /**
- * tq2_0x16: 16 rows of tq2_0 side by side, 1056 bytes for 16 x 256 weights; weight = d * (code - 1).
+ * tq2_0x16: 16 rows of tq2_0 side by side, 1056 bytes for 16 x 256 weights; weight = d * (code -
+ * 1).
  *
  *   | d of rows 0..15, f16 (32) | 8 sub-blocks (8 x 128), as in q2_0x16 |
  */

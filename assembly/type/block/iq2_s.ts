@@ -1,9 +1,9 @@
 /**
  * iq2_s: 256 elements in 82 bytes, x = d * (scale + 0.5) / 4 * sign * grid value; sub-blocks of 16.
  *
- *   0        2                     34                 66                        74                82
- *   | d: f16 | 32 x u8: grid       | 32 x 8 sign bits | qh: 32 x 2 bits: index, | 16 scales of    |
- *              index, low 8 bits                        high bits                 4 bits
+ *   0        2                     34                 66                  74               82
+ *   | d: f16 | 32 x u8: grid       | 32 x 8 sign bits | qh: 32 x 2 bits:  | 16 scales of   |
+ *              index, low 8 bits                        index, high bits    4 bits
  */
 import { f16_to_f32 } from '../../simd';
 import { grid2, iq2s_grid } from './iq_grids';

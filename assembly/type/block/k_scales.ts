@@ -97,8 +97,8 @@ function largest8(values: usize): f32 {
 
 /**
  * Quantises one block of 256: writes d, dmin and the 12 bytes of scales, and leaves the codes
- * 0..nmax in work + L. imatrix 0: ggml's _ref (rmin and nstep are parameters of its search);
- * otherwise its _impl with these weights.
+ * 0..nmax in work + L. With imatrix 0, this is ggml's _ref, whose search has the parameters rmin
+ * and nstep. Otherwise it is ggml's _impl with these weights.
  */
 export function quantize_block_k(x: usize, y: usize, nmax: i32, rmin: f32, nstep: i32, imatrix: usize, work: usize): void {
   const w = work + WEIGHT;

@@ -1,4 +1,7 @@
-/** mxfp8_e4m3: MXFP8 with elements of 4 bits of exponent and 3 of mantissa (mxfp8.ts has the picture of a block). */
+/**
+ * mxfp8_e4m3: MXFP8 with elements of 4 bits of exponent and 3 of mantissa (mxfp8.ts has the picture
+ * of a block).
+ */
 import { dequantize_mxfp8, quantize_mxfp8 } from './mxfp8';
 
 export function dequantize_row_mxfp8_e4m3(x: usize, y: usize, k: i32): void {

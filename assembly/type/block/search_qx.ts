@@ -77,8 +77,8 @@ function store_codes(n: i32, nmax: i32, x: usize, L: usize, iscale: f32): void {
 
 /**
  * ggml's make_qx_quants with rmse_type 1: stores codes 0..2*nmax-1 (for -nmax..nmax-1) to L and
- * returns the scale. w: weights, or 0 for x^2. Tries 18 scales besides the one that maps the
- * largest element to -nmax.
+ * returns the scale. w: weights, or 0 for x^2. Tries 19 scales: the one that maps the largest
+ * element to -nmax, and 18 around it.
  */
 export function make_qx_quants(n: i32, nmax: i32, x: usize, L: usize, w: usize, work: usize): f32 {
   const max = signed_max(x, n);

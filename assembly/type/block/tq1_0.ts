@@ -2,13 +2,15 @@
  * tq1_0: 256 elements in 54 bytes, x = d * (t - 1) with trits t of 0..2, five in a byte as a
  * fraction of 256/243.
  *
- *   0                                 32                              48                     52       54
- *   | qs: 32 bytes, trit i of byte j: | 16 bytes, trit i of byte j:   | qh: 4 bytes, trit i  | d: f16 |
- *     element 32i + j                   element 160 + 16i + j           (of 4) of byte j:
- *                                                                       element 240 + 4i + j
+ *   0                            32                           48                     52       54
+ *   | qs: 32 bytes,              | 16 bytes,                  | qh: 4 bytes,         | d: f16 |
+ *     trit i of byte j:            trit i of byte j:            trit i (of 4) of
+ *     element 32i + j              element 160 + 16i + j        byte j: element
+ *                                                               240 + 4i + j
  *
  * The first trit is the top: t = 3q / 256. Multiplying q by 3 (mod 256) brings the next trit to the
  * top.
+ *
  */
 import { f16_to_f32, f32_to_f16, held } from '../../simd';
 import { amax_row, ternary } from './tq2_0';
