@@ -59,12 +59,16 @@ export function packed_row(type: u32, w: usize, ne00: i32, row: i32, y: usize, s
 
 /**
  * dst[places[col] * dst_stride + row * 4] = weights' row `row` . column `col` of activations, for
- * rows [row0, row1) and ncols columns; strides are in bytes.
+ * rows [row0, row1) and ncols columns; strides are in bytes. Each output has the same bits for any
+ * ncols, row0 and row1.
  *
- * w: the packed tensor, rows of ne00. row0 is a multiple of 16; row1 too, or it is the number of
- * rows. act: ncols columns of packed_act_type. dst: f32. scratch: mul_mat_packed_scratch() bytes of
- * this thread's own. places: for each column an i32, its column in dst; or 0 if column col goes to
- * col. Each output has the same bits for any ncols, row0 and row1.
+ *   w       | the packed tensor, rows of ne00
+ *   row0    | a multiple of 16
+ *   row1    | a multiple of 16, or the number of rows
+ *   act     | ncols columns of packed_act_type
+ *   dst     | f32
+ *   scratch | mul_mat_packed_scratch() bytes of this thread's own
+ *   places  | for each column an i32, its column in dst; or 0 if column col goes to col
  */
 export function mul_mat_packed(
   type: u32,

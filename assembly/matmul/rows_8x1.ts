@@ -72,9 +72,9 @@ export const FETCHED_AT_ONCE: i32 = 8;
 
 /**
  * Prefetches n bytes at each of `count` addresses, which lie at `rows`; count is a multiple of
- * FETCHED_AT_ONCE. Scattered rows get no hardware prefetch. In a loop this tight a CPU has many of
- * the loads in flight at once, while it computes only few. Reading lines of eight rows side by side
- * also starts more page walks at once than row after row.
+ * FETCHED_AT_ONCE. Hardware does not prefetch scattered rows. A loop as tight as this keeps many
+ * cache misses in flight; the loops that compute keep only few. Eight rows side by side also start
+ * more page walks at once than row after row.
  */
 export function touch_rows(rows: usize, count: i32, n: usize, to: usize): void {
   let any: u32 = 0;

@@ -74,10 +74,11 @@ const LEAST: u32 = 0x08800000;
 /**
  * out[row][0..hd) = sum over n cells of p[row][cell] * value[cell], for one or two rows.
  *
- * v: n cells of values, `plane` bytes from 16 dimensions to the next. scales: their scales,
- * scales_step bytes from 32 dimensions to the next (kv_cache.ts). p: f32, KV_SPLIT floats a row, 0
- * from cell n on. out: f32, out_row bytes a row, scaled by 2^-112 as with an f16 cache. scratch:
- * block_values_scratch() bytes.
+ *   v       | n cells of values, `plane` bytes from 16 dimensions to the next
+ *   scales  | their scales, scales_step bytes from 32 dimensions to the next (kv_cache.ts)
+ *   p       | f32, KV_SPLIT floats a row, 0 from cell n on
+ *   out     | f32, out_row bytes a row, scaled by 2^-112 as with an f16 cache
+ *   scratch | block_values_scratch() bytes
  */
 export function block_values(
   type: u32,

@@ -50,11 +50,11 @@ export function fwht(op: Op, ith: i32, nth: i32, scratch: usize): void {
  */
 const AT_ONCE: usize = 4096;
 
-/** y = x, where each n of `total` elements are transformed. y may be x. */
+/** Transforms each n of `total` elements of x and stores them to y. y may be x. */
 export function fwht_row(x: usize, y: usize, total: i32, n: i32, scratch: usize): void {
   const scale = <f32>(1 / sqrt<f64>(<f64>n));
   const power = n & -n;
-  // For m 2^k, m has a factor 4 that is not part of the parts' length.
+  // For n = m 2^k, m is 4 times an odd number, and the parts have 2^k elements.
   const part = <usize>(power == n ? n : power >> 2) << 2;
   const step = power == n ? max(part, AT_ONCE) : <usize>n << 2;
   for (const end = y + (<usize>total << 2); y < end; x += step, y += step) {

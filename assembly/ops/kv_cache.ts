@@ -119,11 +119,11 @@ const ROTATED: usize = WORK + WORK_BYTES;
  * set_rows into the cache: row t of src0 [head_dim, n_head_kv, n_tokens], f32, goes to cell src1[t]
  * of dst; without src1, to cell t.
  *
- *   p0        padded head_dim
- *   p1        cells
- *   p2        0: K order, 1: V order
- *   p3        number of elements rotated together (fwht.ts), or 0
- *   scratch   WORK + WORK_BYTES bytes (src/graph/layout.ts KV_STORE_SCRATCH), and with p3 a row
+ *   p0      | padded head_dim
+ *   p1      | cells
+ *   p2      | 0: K order, 1: V order
+ *   p3      | number of elements rotated together (fwht.ts), or 0
+ *   scratch | WORK + WORK_BYTES bytes (src/graph/layout.ts KV_STORE_SCRATCH), and with p3 a row
  */
 export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0;

@@ -46,8 +46,12 @@ function take_state(from: Tensor, cell: i32, to: usize, offset: usize, bytes: us
  * dst [n, 1, n_tokens, n_seqs] = sum over k of weight[k] * the channel's value taps - 1 - k tokens
  * earlier, plus the bias, if there is one; p0 = 1: silu of that.
  *
- * src0: x, shaped as dst; src1: weights [taps, n]; src2: bias [n]; src3: states [n, taps - 1, 1,
- * cells], the last rows of x, the oldest first; src4: runs; src5: states that are written, if any.
+ *   src0 | x, shaped as dst
+ *   src1 | weights [taps, n]
+ *   src2 | none, or bias [n]
+ *   src3 | states [n, taps - 1, 1, cells]: the last rows of x, the oldest first
+ *   src4 | runs
+ *   src5 | none, or states that are written
  */
 export function ssm_conv(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const x = op.src0;
@@ -150,11 +154,15 @@ function lane(v: v128, i: i32): v128 {
 
 /**
  * dst [dim, n_head, n_tokens, n_seqs]: s = s * e^(dt A) + dt x B; y = s . C, for every row s of a
- * head's state.
+ * head's state. d_state is a multiple of 4.
  *
- * src0: x, shaped as dst; src1: dt [1, n_head, n_tokens, n_seqs]; src2: A [d_state or 1, n_head];
- * src3: B and src4: C [d_state, n_group, n_tokens, n_seqs]; src5: states [d_state, dim, n_head,
- * cells]; src6: runs; src7: states that are written. d_state is a multiple of 4.
+ *   src0       | x, shaped as dst
+ *   src1       | dt [1, n_head, n_tokens, n_seqs]
+ *   src2       | A [d_state or 1, n_head]
+ *   src3, src4 | B and C [d_state, n_group, n_tokens, n_seqs]
+ *   src5       | states [d_state, dim, n_head, cells]
+ *   src6       | runs
+ *   src7       | states that are written
  */
 export function ssm_scan(op: Op, ith: i32, nth: i32): void {
   walk(op, ith, nth, 0);
@@ -162,12 +170,16 @@ export function ssm_scan(op: Op, ith: i32, nth: i32): void {
 
 /**
  * dst [n, n_head, n_tokens, n_seqs]: a head's state S [n, n], whose row j belongs to value j,
- * becomes S e^g. Then delta = (v - S k) beta, S += delta k^T, and y = S q p0.
+ * becomes S e^g. Then delta = (v - S k) beta, S += delta k^T, and y = S q p0. n is a multiple of 4.
  *
- * src0: q and src1: k [n, a divisor of n_head, n_tokens, n_seqs], repeated over the heads (h modulo
- * their number); src2: v, shaped as dst; src3: g [1 or n, n_head, n_tokens, n_seqs]; src4: beta [1,
- * n_head, n_tokens, n_seqs]; src5: states [n, n, n_head, cells]; src6: runs; src7: states that are
- * written. n is a multiple of 4.
+ *   src0, src1 | q and k [n, a divisor of n_head, n_tokens, n_seqs]; head h uses number h modulo theirs
+ *   src2       | v, shaped as dst
+ *   src3       | g [1 or n, n_head, n_tokens, n_seqs]
+ *   src4       | beta [1, n_head, n_tokens, n_seqs]
+ *   src5       | states [n, n, n_head, cells]
+ *   src6       | runs
+ *   src7       | states that are written
+ *
  */
 export function gated_delta_net(op: Op, ith: i32, nth: i32, scratch: usize): void {
   walk(op, ith, nth, scratch);

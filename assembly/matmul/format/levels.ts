@@ -1,8 +1,8 @@
 /**
- * iq1_levels, iq2_levels, iq3_xxs_levels and iq3_s_levels: faster packed forms of weights whose
- * codes are entries of a grid (grid.ts). A grid has few values: with signs, 6 in iq1_* and iq2_*,
- * 16 in iq3_*. A code of 4 bits selects one (a level), so products read no grid. A block takes 2208
- * bytes for 16 x 256 weights.
+ * iq1_levels, iq2_levels, iq3_xxs_levels and iq3_s_levels: the unpacked forms (`fast` in
+ * src/type-traits.ts) of weights whose codes are entries of a grid (grid.ts). A grid has few
+ * values: with signs, 6 in iq1_* and iq2_*, 16 in iq3_*. A code of 4 bits selects one (a level), so
+ * products read no grid. A block takes 2208 bytes for 16 x 256 weights.
  *
  *   weight = d * factor * (2 * scale + 1) * level(code)        level(15 - code) = -level(code)
  *

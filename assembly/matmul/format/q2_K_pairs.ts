@@ -31,8 +31,9 @@ export function take_half(lower: v128, upper: v128, half: i32): v128 {
 
 /**
  * Orders the 256 bytes of scales and minima at p: 16 vectors of 16 rows. In pair order a
- * sub-block's two vectors become one of groups 0 and 1 and one of groups 2 and 3. Each alternates
- * between the groups: for every row, the first half's bytes, then the second half's.
+ * sub-block's two vectors become one of groups 0 and 1 and one of groups 2 and 3. For each row r of
+ * a group they have the first half's bytes of both groups, then the second half's bytes of both
+ * groups.
  */
 export function order_scales(p: usize): void {
   if (!PAIR_SUMS) return;
