@@ -4,9 +4,9 @@ import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 import { writeBegun, type BegunPrompt, type Continuation } from './begun.ts';
 import { probe, type ChatCapabilities } from './capabilities.ts';
-import { createContentMarks, noMarks, type RenderedPrompt } from './contents.ts';
+import { createContentMarks, noMarks, type ContentMarks, type RenderedPrompt } from './contents.ts';
 import { draftsOf } from './drafts.ts';
-import { bigJson, createNumberMarks } from './exact-json.ts';
+import { bigJson, createNumberMarks, type NumberMarks } from './exact-json.ts';
 import { detectFormat, type ChatFormat } from './formats.ts';
 import { compileJinja, strftime, TemplateBudget, type CompiledJinja } from './jinja.ts';
 import { NAMED_TEMPLATES } from './named-templates.ts';
@@ -91,93 +91,28 @@ export function createChatTemplate(
   const given = (source && Object.hasOwn(NAMED_TEMPLATES, source) ? NAMED_TEMPLATES[source] : source) || NAMED_TEMPLATES.chatml;
   // As Jinja2 and llama.cpp's lexer do: their blocks, and the model, know \n alone.
   const text = given.replace(/\r\n?/g, '\n');
-  let compiled: CompiledJinja;
-  try {
-    compiled = compileJinja(text, options.now);
-  } catch (error) {
-    throw new QuantletError(
-      'ERR_CHAT_TEMPLATE',
-      `The chat template does not parse: ${messageOf(error)}. Give another one as chatTemplate.`,
-      { cause: error },
-    );
-  }
-  const now = options.now ?? (() => new Date());
-  const raw = (variables: Readonly<Record<string, unknown>>): Work<string> =>
-    compiled.work({ bos_token: tokens.bos ?? '', eos_token: tokens.eos ?? '', ...aliases(text, variables.tools, now()), ...variables });
-  const { capabilities, sample } = probe((variables) => {
-    try {
-      return atOnce(raw(variables));
-    } catch (error) {
-      if (error instanceof TemplateBudget)
-        throw new QuantletError('ERR_CHAT_TEMPLATE', `The chat template never ends: ${error.message}. Give another one as chatTemplate.`, {
-          cause: error,
-        });
-      throw error;
-    }
-  });
+  const raw = createRaw(text, tokens, options.now);
+  const { capabilities, sample } = probe((variables) => rawAtOnce(raw, variables));
   const code = text.search(/\{[{%]/);
   if (code < 0 || !/\bmessages\b/.test(text.slice(code))) throw readsNothing(text);
   const format = detectFormat(text, sample);
-  const read = readByTemplate(text);
   let toolUse: ChatTemplate | undefined;
   try {
-    toolUse = options.toolUse === undefined ? undefined : createChatTemplate(options.toolUse, tokens, { now });
+    toolUse = options.toolUse === undefined ? undefined : createChatTemplate(options.toolUse, tokens, { now: options.now });
   } catch (error) {
     warnings.push(`The template for tools (tokenizer.chat_template.tool_use) is left out. ${messageOf(error)}.`);
   }
-  function* write({
-    messages,
-    tools: offered = [],
-    addGenerationPrompt = true,
-    extra = {},
-    breaksIn,
-  }: RenderOptions): Work<RenderedPrompt> {
-    const marks = breaksIn ? createContentMarks(breaksIn, () => bigJson([messages, offered, extra]) + text) : noMarks;
-    const numbers = createNumberMarks(() => bigJson([messages, offered, extra]) + text);
-    const tools = yield* marks.markAll(numbers.mark(offered.map(completeTool)));
-    function* prompt(tools: readonly ChatTool[]): Work<RenderedPrompt> {
-      const given = yield* draftsOf(messages, tools, { can: capabilities, format, source: text, marks, numbers, read });
-      const none = capabilities.noTools === 'null' ? null : [];
-      const available = tools.length > 0 && capabilities.tools ? { tools } : capabilities.noTools === 'undefined' ? {} : { tools: none };
-      const variables = {
-        ...(yield* marks.markAll(numbers.mark(extra))),
-        messages: given,
-        add_generation_prompt: addGenerationPrompt,
-        ...available,
-      };
-      const loses = addGenerationPrompt && !capabilities.callsAtEnd && given.at(-1)?.tool_calls;
-      const written = yield* loses ? withHeader(raw, variables) : raw(variables);
-      const header = addGenerationPrompt && format.turn && written.endsWith(format.turn.end) ? format.turn.start : '';
-      return yield* marks.take(numbers.take(written) + header);
-    }
-    const refused = (error: unknown): QuantletError =>
-      new QuantletError(
-        'ERR_CHAT_TEMPLATE',
-        `The chat template refuses this conversation: ${messageOf(error)}. Check the roles and their order.`,
-        { cause: error },
-      );
-    try {
-      return yield* prompt(tools);
-    } catch (error) {
-      if (error instanceof QuantletError) throw error;
-      if (tools.length === 0 || error instanceof TemplateBudget) throw refused(error);
-      try {
-        return yield* prompt(tools.map(fullTool));
-      } catch {
-        throw refused(error);
-      }
-    }
-  }
+  const writer = new PromptWriter(text, raw, capabilities, format);
   function* renderWork(options: RenderOptions): Work<BegunPrompt> {
     const template = templateFor(chatTemplate, options.tools);
     if (template !== chatTemplate) return yield* template.renderWork(options);
     const { messages, tools = [], continueFinal = false, breaksIn } = options;
     checkMessages(messages);
     checkTools(tools);
-    if (continueFinal === false) return yield* write(options);
-    const writing = (some: readonly ChatMessage[], addGenerationPrompt: boolean): Work<RenderedPrompt> =>
-      write({ ...options, messages: some, addGenerationPrompt });
-    return yield* writeBegun(messages, continueFinal, { write: writing, format, breaksIn });
+    if (continueFinal === false) return yield* writer.write(options);
+    const write = (some: readonly ChatMessage[], addGenerationPrompt: boolean): Work<RenderedPrompt> =>
+      writer.write({ ...options, messages: some, addGenerationPrompt });
+    return yield* writeBegun(messages, continueFinal, { write, format, breaksIn });
   }
   const chatTemplate: ChatTemplate = {
     source: text,
@@ -191,11 +126,98 @@ export function createChatTemplate(
   return chatTemplate;
 }
 
+const templateError = (message: string, cause: unknown): QuantletError => new QuantletError('ERR_CHAT_TEMPLATE', message, { cause });
+
+/** The template's own output for some variables. */
+type Raw = (variables: Readonly<Record<string, unknown>>) => Work<string>;
+
+/** Compiles a template, and gives it the variables that all templates have. @throws QuantletError ERR_CHAT_TEMPLATE */
+function createRaw(text: string, tokens: { bos?: string; eos?: string }, clock: (() => Date) | undefined): Raw {
+  let compiled: CompiledJinja;
+  try {
+    compiled = compileJinja(text, clock);
+  } catch (error) {
+    throw templateError(`The chat template does not parse: ${messageOf(error)}. Give another one as chatTemplate.`, error);
+  }
+  const now = clock ?? (() => new Date());
+  return (variables) =>
+    compiled.work({ bos_token: tokens.bos ?? '', eos_token: tokens.eos ?? '', ...aliases(text, variables.tools, now()), ...variables });
+}
+
+function rawAtOnce(raw: Raw, variables: Readonly<Record<string, unknown>>): string {
+  try {
+    return atOnce(raw(variables));
+  } catch (error) {
+    if (error instanceof TemplateBudget)
+      throw templateError(`The chat template never ends: ${error.message}. Give another one as chatTemplate.`, error);
+    throw error;
+  }
+}
+
+/** Writes conversations by a compiled template. */
+class PromptWriter {
+  readonly #text: string;
+  readonly #raw: Raw;
+  readonly #capabilities: ChatCapabilities;
+  readonly #format: ChatFormat;
+  readonly #read: ReturnType<typeof readByTemplate>;
+
+  constructor(text: string, raw: Raw, capabilities: ChatCapabilities, format: ChatFormat) {
+    this.#text = text;
+    this.#raw = raw;
+    this.#capabilities = capabilities;
+    this.#format = format;
+    this.#read = readByTemplate(text);
+  }
+
+  /** The prompt of a conversation. If the template refuses its tools, they are described in full. */
+  *write(options: RenderOptions): Work<RenderedPrompt> {
+    const { messages, tools: offered = [], extra = {}, breaksIn } = options;
+    const given = (): string => bigJson([messages, offered, extra]) + this.#text;
+    const marks = breaksIn ? createContentMarks(breaksIn, given) : noMarks;
+    const numbers = createNumberMarks(given);
+    const tools = yield* marks.markAll(numbers.mark(offered.map(completeTool)));
+    const refused = (error: unknown): QuantletError =>
+      templateError(`The chat template refuses this conversation: ${messageOf(error)}. Check the roles and their order.`, error);
+    try {
+      return yield* this.#prompt(options, tools, { marks, numbers });
+    } catch (error) {
+      if (error instanceof QuantletError) throw error;
+      if (tools.length === 0 || error instanceof TemplateBudget) throw refused(error);
+      try {
+        return yield* this.#prompt(options, tools.map(fullTool), { marks, numbers });
+      } catch {
+        throw refused(error);
+      }
+    }
+  }
+
+  /** @param marks stand-ins for text that could be read as control tokens, and for numbers; they are replaced in the prompt */
+  *#prompt(
+    { messages, addGenerationPrompt = true, extra = {} }: RenderOptions,
+    tools: readonly ChatTool[],
+    { marks, numbers }: { readonly marks: ContentMarks; readonly numbers: NumberMarks },
+  ): Work<RenderedPrompt> {
+    const can = this.#capabilities;
+    const format = this.#format;
+    const drafts = yield* draftsOf(messages, tools, { can, format, source: this.#text, marks, numbers, read: this.#read });
+    const none = can.noTools === 'null' ? null : [];
+    const available = tools.length > 0 && can.tools ? { tools } : can.noTools === 'undefined' ? {} : { tools: none };
+    const variables = {
+      ...(yield* marks.markAll(numbers.mark(extra))),
+      messages: drafts,
+      add_generation_prompt: addGenerationPrompt,
+      ...available,
+    };
+    const losesCalls = addGenerationPrompt && !can.callsAtEnd && drafts.at(-1)?.tool_calls;
+    const written = yield* losesCalls ? withHeader(this.#raw, variables) : this.#raw(variables);
+    const header = addGenerationPrompt && format.turn && written.endsWith(format.turn.end) ? format.turn.start : '';
+    return yield* marks.take(numbers.take(written) + header);
+  }
+}
+
 /** A conversation that ends with calls, and the header of the next answer, where the template leaves out the calls before a header. */
-function* withHeader(
-  raw: (variables: Readonly<Record<string, unknown>>) => Work<string>,
-  variables: Readonly<Record<string, unknown>> & { readonly messages: readonly object[] },
-): Work<string> {
+function* withHeader(raw: Raw, variables: Readonly<Record<string, unknown>> & { readonly messages: readonly object[] }): Work<string> {
   const whole = yield* raw({ ...variables, add_generation_prompt: false });
   const before = { ...variables, messages: variables.messages.slice(0, -1) };
   const closed = yield* raw({ ...before, add_generation_prompt: false });
