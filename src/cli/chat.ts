@@ -20,7 +20,9 @@ import {
   withoutLastBreak,
   type Command,
 } from './command.ts';
-import { CONVERSATION_HELP, converse, greetingOf } from './conversation.ts';
+import { CONVERSATION_HELP } from './conversation-commands.ts';
+import { greetingOf } from './conversation.ts';
+import { converse } from './converse.ts';
 import { filesRead } from './files-read.ts';
 import { flagNames, lastOf, type FlagKey, type Values } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';

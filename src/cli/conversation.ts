@@ -1,19 +1,10 @@
-/** A conversation in the terminal, or with messages from a pipe, one a line. */
-import { readFile } from 'node:fs/promises';
-import { onAbort } from '../abort.ts';
+/** The messages of a conversation, and how they are answered. */
 import type { ChatMessage } from '../chat/messages.ts';
-import { checkMessages } from '../chat/messages.ts';
-import { exactJson, parseExactJson } from '../chat/exact-json.ts';
-import { whyNot } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import type { Timings } from '../generate/generate.ts';
 import type { Model, ModelChatOptions } from '../model.ts';
 import { printable } from '../printable.ts';
-import { textLines, withoutLastBreak } from './command.ts';
 import { flagNames } from './flags.ts';
-import { createMessageInput } from './message-input.ts';
-import { mustBeNoInput, writeNewFile } from './new-file.ts';
-import { decodeText } from './text-file.ts';
 import { CONTEXT_FULL, endAnswer, readingPrompt, showAnswer, speeds, type AnswerStyle } from './show-answer.ts';
 
 export interface ConversationOptions {
@@ -25,233 +16,174 @@ export interface ConversationOptions {
   readonly style: AnswerStyle;
   /** End after one answer. */
   readonly singleTurn: boolean;
-  /** Where the context is full, leave out the oldest turns; false: say so and stop there. */
+  /** If the context is full, leave out the oldest turns; false: say so and stop there. */
   readonly shift: boolean;
-  /** Say after each answer how fast it was. */
+  /** Write the speed after each answer. */
   readonly timings: boolean;
-  /** Said before the first message is asked for. */
+  /** Written before the first message is asked for. */
   readonly greeting: string;
   /** Files that the command reads: no conversation is saved over them. */
   readonly inputs: readonly string[];
 }
 
-const COMMANDS = {
-  help: ['', 'this list'],
-  clear: ['', 'forget the conversation'],
-  system: ['TEXT', 'set the system message (and forget the conversation); without TEXT: show it'],
-  regen: ['', 'answer the last message again'],
-  undo: ['', 'take back the last message and its answer'],
-  file: ['FILE', 'put the text of a file before the next message'],
-  save: ['FILE', 'write the conversation as JSON messages (chat.json)'],
-  load: ['FILE', 'go on with a saved conversation (chat.json)'],
-  speed: ['', 'the speed of the last answer, and how full the context is'],
-  exit: ['', 'leave (Ctrl-D too)'],
-} as const satisfies { readonly [name: string]: readonly [argument: string, help: string] };
-type CommandName = keyof typeof COMMANDS;
-/** Other words for them, llama-cli's among them. */
-const ALIASES: ReadonlyMap<string, CommandName> = new Map([
-  ['?', 'help'],
-  ['quit', 'exit'],
-  ['bye', 'exit'],
-  ['read', 'file'],
-  ['timings', 'speed'],
-]);
-
-export const CONVERSATION_HELP = `${Object.entries(COMMANDS)
-  .map(([name, [argument, help]]) => `/${`${name} ${argument}`.padEnd(16)}${help}`)
-  .join('\n')}
-A line that ends in \\ goes on in the next one, and so does Alt-Enter; what is pasted is one message. Ctrl-C stops an answer.
-`;
-
 /** The same seed again would give the same answer. */
 const seedFor = (seed: number | undefined, again: number): { seed?: number } =>
   seed === undefined || seed < 0 ? {} : { seed: (seed + again) % 2 ** 32 };
 
-/** @returns the exit code */
-export async function converse(options: ConversationOptions, signal: AbortSignal): Promise<number> {
-  const { model, style } = options;
-  let messages: ChatMessage[] = options.system === undefined ? [] : [{ role: 'system', content: options.system }];
-  let answering: AbortController | undefined;
-  let regenerated = 0;
+/** An answer that has ended. */
+interface Answered {
+  readonly timings: Timings;
+  /** Tokens of the prompt and the answer. */
+  readonly tokens: number;
+}
+
+/** An answer on its way. */
+interface Answering {
+  content: string;
+  /** Turns left out because the context was full. */
+  left: number;
+  /** Figures so far, once the generation has begun. */
+  timings?: () => Timings;
+}
+
+/** The messages of a conversation, and the answer that is being written. */
+export class Conversation {
+  readonly model: Model;
+  /** Files that no conversation is saved over. */
+  readonly inputs: readonly string[];
+  messages: ChatMessage[];
+  /** The last answer that ended; undefined if it was stopped or failed. */
+  last: Answered | undefined;
+  readonly #options: ConversationOptions;
+  readonly #terminal: boolean;
+  #answering: AbortController | undefined;
+  /** Answers made again: each has another seed. */
+  #regenerated = 0;
   /** Texts of /file for the next message. */
-  let files = '';
-  let last: { readonly timings: Timings; readonly tokens: number } | undefined;
-  const say = (text: string): void => void process.stdout.write(`${text}\n`);
-  const complain = (error: Error): void =>
-    void process.stderr.write(
-      `quantlet: ${error instanceof QuantletError ? `${flagNames(error.message)} (${error.code})` : printable(error.message)}\n`,
-    );
+  #files = '';
 
-  const input = createMessageInput({
-    commands: Object.keys(COMMANDS),
-    pathCommands: ['file', 'read', 'save', 'load'],
-    // readline takes Ctrl-C while it reads the terminal; elsewhere it arrives as the command's signal.
-    onInterrupt() {
-      if (answering) return answering.abort(new DOMException('stopped', 'AbortError'));
-      process.stdout.write('\n(Ctrl-D or /exit leaves)\n');
-      input.clear();
-    },
-  });
-  const leave = (): void => {
-    answering?.abort(signal.reason);
-    input.close();
-  };
-  const unlisten = onAbort(signal, leave);
-
-  /** Leaves out the oldest message and what was answered to it; false where the last one alone is left. */
-  function forgetOldest(): boolean {
-    const first = messages.findIndex(({ role }) => role !== 'system');
-    const next = messages.findIndex(({ role }, i) => i > first && role === 'user');
-    if (next < 0) return false;
-    messages.splice(first, next - first);
-    return true;
+  /** @param terminal a person reads the answers */
+  constructor(options: ConversationOptions, terminal: boolean) {
+    this.model = options.model;
+    this.inputs = options.inputs;
+    this.#options = options;
+    this.#terminal = terminal;
+    this.messages = options.system === undefined ? [] : [{ role: 'system', content: options.system }];
   }
 
-  async function answer(again = 0): Promise<void> {
-    answering = new AbortController();
-    const began = messages.length;
-    let soFar: (() => Timings) | undefined;
-    const watch = (timings: () => Timings): void => void (soFar = timings);
-    last = undefined;
-    let content = '';
-    let left = 0;
-    const reading = readingPrompt(model);
+  /** Stops the answer that is being written. False: there is none. */
+  stop(reason: unknown): boolean {
+    this.#answering?.abort(reason);
+    return this.#answering !== undefined;
+  }
+
+  systemMessages(): ChatMessage[] {
+    return this.messages.filter(({ role }) => role === 'system');
+  }
+
+  /** Puts a text before the next message. */
+  addText(text: string): void {
+    this.#files += text;
+  }
+
+  /** Takes the last user message back, and what was answered to it. */
+  takeBack(): ChatMessage | undefined {
+    const from = this.messages.findLastIndex(({ role }) => role === 'user');
+    const message = this.messages[from];
+    if (message) this.messages.length = from;
+    return message;
+  }
+
+  /** Answers the last message again, with another seed. */
+  async answerAgain(nothing: () => void): Promise<void> {
+    if (this.messages.at(-1)?.role === 'assistant') this.messages.pop();
+    if (this.messages.at(-1)?.role === 'user') await this.#answer(++this.#regenerated);
+    else nothing();
+  }
+
+  complain(error: Error): void {
+    const text = error instanceof QuantletError ? `${flagNames(error.message)} (${error.code})` : printable(error.message);
+    process.stderr.write(`quantlet: ${text}\n`);
+  }
+
+  /** Answers a message, unless it is empty. False: the conversation is over. */
+  async answerTo(message: string): Promise<boolean> {
+    const text = message.trim();
+    if (text === '') return true;
+    this.messages.push({ role: 'user', content: this.#files + text });
+    this.#files = '';
+    await this.#answer();
+    return !this.#options.singleTurn;
+  }
+
+  /** Answers the last message. @param again how many times it was answered before */
+  async #answer(again = 0): Promise<void> {
+    const stop = (this.#answering = new AbortController());
+    const before = this.messages.length;
+    const answer: Answering = { content: '', left: 0 };
+    this.last = undefined;
+    try {
+      this.last = await this.#generate(answer, again, stop.signal);
+    } catch (error) {
+      if (stop.signal.aborted) endAnswer('stopped');
+      else if (error instanceof QuantletError) this.complain(error);
+      else throw error;
+    } finally {
+      this.#answering = undefined;
+    }
+    this.#report(answer);
+    // A stopped answer stays in the conversation as far as it came; a message whose answer failed is taken out.
+    if (answer.content !== '') this.messages.push({ role: 'assistant', content: answer.content.trimStart() });
+    else if (this.messages.length === before) this.messages.pop();
+  }
+
+  /** Writes an answer to the last message. If the context is full, leaves out the oldest turns as the options say. */
+  async #generate(answer: Answering, again: number, signal: AbortSignal): Promise<Answered> {
+    const { chat, style, shift } = this.#options;
+    const reading = readingPrompt(this.model);
+    const watch = (timings: () => Timings): void => void (answer.timings = timings);
     try {
       for (;;) {
-        const generation = model.chat(messages, { ...options.chat, ...seedFor(options.chat.seed, again), watch, signal: answering.signal });
+        const generation = this.model.chat(this.messages, { ...chat, ...seedFor(chat.seed, again), watch, signal });
         try {
-          await showAnswer(endReading(generation, reading), style, (text) => (content += text));
+          await showAnswer(endReading(generation, reading), style, (text) => (answer.content += text));
         } catch (error) {
-          if ((error as QuantletError).code !== 'ERR_CONTEXT_FULL' || !options.shift || !forgetOldest()) throw error;
-          left++;
+          if ((error as QuantletError).code !== 'ERR_CONTEXT_FULL' || !shift || !this.#forgetOldest()) throw error;
+          answer.left++;
           continue;
         }
         const { finishReason, timings, promptIds, ids } = await generation.result();
-        last = { timings, tokens: promptIds.length + ids.length };
-        const full = last.tokens >= model.contextLength;
-        const asked = process.stdout.isTTY ? 'cut: -n' : undefined; // a program that pipes knows what it asked for
-        endAnswer(finishReason === 'length' ? (full ? CONTEXT_FULL : asked) : undefined);
-        break;
+        const tokens = promptIds.length + ids.length;
+        const isFull = tokens >= this.model.contextLength;
+        const asked = process.stdout.isTTY ? 'cut: -n' : undefined; // A program that pipes knows what it asked for.
+        endAnswer(finishReason === 'length' ? (isFull ? CONTEXT_FULL : asked) : undefined);
+        return { timings, tokens };
       }
-    } catch (error) {
-      if (answering.signal.aborted) endAnswer('stopped');
-      else if (error instanceof QuantletError) complain(error);
-      else throw error;
     } finally {
       reading.end();
-      answering = undefined;
     }
-    if (left > 0)
-      process.stderr.write(`quantlet: the context is full; the oldest ${left === 1 ? 'turn was' : `${left} turns were`} left out\n`);
-    // One that was stopped has figures too, as far as it came.
-    const timings = last?.timings ?? (content === '' ? undefined : soFar?.());
-    if (options.timings && timings) process.stderr.write(`${speeds(timings)}\n`);
-    if (input.terminal) process.stdout.write('\n');
-    // An answer that was stopped stays in the conversation as far as it came; a message whose answer failed is taken out.
-    if (content !== '') messages.push({ role: 'assistant', content: content.trimStart() });
-    else if (messages.length === began) messages.pop();
   }
 
-  function forget(kept: ChatMessage[]): void {
-    if (messages.some(({ role }) => role !== 'system')) say('The conversation is forgotten.');
-    messages = kept;
-  }
-
-  const commands: { readonly [name in CommandName]: (rest: string) => void | Promise<void> } = {
-    help: () => void process.stdout.write(CONVERSATION_HELP),
-    clear: () => forget(messages.filter(({ role }) => role === 'system')),
-    system(text) {
-      if (text === '') say((messages.find(({ role }) => role === 'system')?.content as string | undefined) ?? '(none)');
-      else forget([{ role: 'system', content: text }]);
-    },
-    async regen() {
-      if (messages.at(-1)?.role === 'assistant') messages.pop();
-      if (messages.at(-1)?.role === 'user') await answer(++regenerated);
-      else say('There is nothing to answer yet.');
-    },
-    undo() {
-      const from = messages.findLastIndex(({ role }) => role === 'user');
-      if (from < 0) return say('There is nothing to take back.');
-      const text = printable(String(messages[from].content));
-      messages.length = from;
-      say(`Taken back: ${text.length > 60 ? `${text.slice(0, 60)}...` : text}`);
-    },
-    async file(path) {
-      if (path === '') return say('Which one? /file FILE');
-      const text = textLines(decodeText(await readFile(path), path));
-      files += `${withoutLastBreak(text)}\n\n`;
-      say(`${text.length} characters of ${path} will go before the next message.`);
-    },
-    async save(path) {
-      const bytes = new TextEncoder().encode(`${exactJson(messages, 2)}\n`);
-      const output = path || 'chat.json';
-      await mustBeNoInput(output, options.inputs);
-      await writeNewFile(output, (write) => write(bytes, 0));
-      say(`Written to ${output}.`);
-    },
-    async load(path) {
-      const text = decodeText(await readFile(path || 'chat.json'), path || 'chat.json');
-      let loaded: unknown;
-      try {
-        loaded = parseExactJson(text);
-        checkMessages(loaded as ChatMessage[]);
-      } catch (error) {
-        return complain(new Error(`${path || 'chat.json'} holds no conversation: ${(error as Error).message}`));
-      }
-      messages = loaded as ChatMessage[];
-      say(`Read ${messages.length} messages from ${path || 'chat.json'}.`);
-    },
-    speed: () =>
-      say(
-        last ? `${speeds(last.timings)}\n${last.tokens} of ${model.contextLength} tokens of context` : 'There is no answer that has ended.',
-      ),
-    exit() {},
-  };
-
-  /** False: the conversation is over. */
-  async function command(line: string): Promise<boolean> {
-    const [, word, rest] = /^\/(\S*)\s*([^]*)$/.exec(line)!;
-    const name = Object.hasOwn(COMMANDS, word) ? (word as CommandName) : ALIASES.get(word);
-    if (name === 'exit') return false;
-    if (name !== undefined)
-      await Promise.resolve(commands[name](rest)).catch((error: NodeJS.ErrnoException) => {
-        if (error instanceof QuantletError) return complain(error);
-        if (error.syscall === undefined) throw error;
-        complain(new Error(`cannot ${name} ${rest || 'chat.json'}: ${whyNot(error)}`));
-      });
-    else if (/^(image|audio|video)$/.test(word)) say(`There is no ${word} here: models read text only. /file reads a text file.`);
-    else say(`There is no command /${word}; /help lists them.`);
+  /** Leaves out the oldest message and what was answered to it; false if only the last message is left. */
+  #forgetOldest(): boolean {
+    const first = this.messages.findIndex(({ role }) => role !== 'system');
+    const next = this.messages.findIndex(({ role }, i) => i > first && role === 'user');
+    if (next < 0) return false;
+    this.messages.splice(first, next - first);
     return true;
   }
 
-  if (input.terminal) process.stdout.write(options.greeting);
-  let { first } = options;
-  try {
-    while (!signal.aborted) {
-      const line = first ?? (await input.next());
-      if (line === undefined) break;
-      const text = line.trim();
-      const typed = first === undefined;
-      first = undefined;
-      if (text === '') continue;
-      if (typed && text.startsWith('/')) {
-        if (!(await command(text))) break;
-        continue;
-      }
-      messages.push({ role: 'user', content: files + text });
-      files = '';
-      await answer();
-      if (options.singleTurn) break;
-    }
-  } finally {
-    input.close();
-    unlisten();
+  /** Writes what was left out, and the speed. A stopped answer has figures too, as far as it came. */
+  #report({ content, left, timings }: Answering): void {
+    if (left > 0)
+      process.stderr.write(`quantlet: the context is full; the oldest ${left === 1 ? 'turn was' : `${left} turns were`} left out\n`);
+    const figures = this.last?.timings ?? (content === '' ? undefined : timings?.());
+    if (this.#options.timings && figures) process.stderr.write(`${speeds(figures)}\n`);
+    if (this.#terminal) process.stdout.write('\n');
   }
-  if (input.terminal) process.stdout.write('\n');
-  return signal.aborted ? 130 : 0;
 }
 
-/** Events as they come; with the first one the prompt has been read. */
+/** The same events. The first one tells that the prompt has been read. */
 async function* endReading<T>(events: AsyncIterable<T>, reading: { end(): void }): AsyncGenerator<T> {
   for await (const event of events) {
     reading.end();
@@ -259,5 +191,5 @@ async function* endReading<T>(events: AsyncIterable<T>, reading: { end(): void }
   }
 }
 
-/** What the greeting says of a model. */
+/** The greeting of a model. */
 export const greetingOf = (model: Model): string => `${printable(model.name)}, context ${model.contextLength}. /help lists commands.\n`;

@@ -1,0 +1,117 @@
+/** Commands that are typed in a conversation: /help and the others. */
+import { readFile } from 'node:fs/promises';
+import type { ChatMessage } from '../chat/messages.ts';
+import { checkMessages } from '../chat/messages.ts';
+import { exactJson, parseExactJson } from '../chat/exact-json.ts';
+import { whyNot } from '../entry/node-platform.ts';
+import { QuantletError } from '../errors.ts';
+import { printable } from '../printable.ts';
+import { textLines, withoutLastBreak } from './command.ts';
+import type { Conversation } from './conversation.ts';
+import { mustBeNoInput, writeNewFile } from './new-file.ts';
+import { speeds } from './show-answer.ts';
+import { decodeText } from './text-file.ts';
+
+export const COMMANDS = {
+  help: ['', 'this list'],
+  clear: ['', 'forget the conversation'],
+  system: ['TEXT', 'set the system message (and forget the conversation); without TEXT: show it'],
+  regen: ['', 'answer the last message again'],
+  undo: ['', 'take back the last message and its answer'],
+  file: ['FILE', 'put the text of a file before the next message'],
+  save: ['FILE', 'write the conversation as JSON messages (chat.json)'],
+  load: ['FILE', 'continue a saved conversation (chat.json)'],
+  speed: ['', 'the speed of the last answer, and how full the context is'],
+  exit: ['', 'leave (Ctrl-D too)'],
+} as const satisfies { readonly [name: string]: readonly [argument: string, help: string] };
+type CommandName = keyof typeof COMMANDS;
+/** Other names of commands, some of them llama-cli's. */
+const ALIASES: ReadonlyMap<string, CommandName> = new Map([
+  ['?', 'help'],
+  ['quit', 'exit'],
+  ['bye', 'exit'],
+  ['read', 'file'],
+  ['timings', 'speed'],
+]);
+
+export const CONVERSATION_HELP = `${Object.entries(COMMANDS)
+  .map(([name, [argument, help]]) => `/${`${name} ${argument}`.padEnd(16)}${help}`)
+  .join('\n')}
+A line that ends in \\ continues in the next one, and so does Alt-Enter; what is pasted is one message. Ctrl-C stops an answer.
+`;
+
+/** Commands whose argument is a path, with their other names. */
+export const PATH_COMMANDS = ['file', 'read', 'save', 'load'] as const;
+const DEFAULT_FILE = 'chat.json';
+/** Characters of a message that /undo shows. */
+const SHOWN = 60;
+
+const say = (text: string): void => void process.stdout.write(`${text}\n`);
+
+const RUN: { readonly [name in CommandName]: (conversation: Conversation, rest: string) => void | Promise<void> } = {
+  help: () => void process.stdout.write(CONVERSATION_HELP),
+  clear: (conversation) => forget(conversation, conversation.systemMessages()),
+  system(conversation, text) {
+    if (text === '') say((conversation.systemMessages()[0]?.content as string | undefined) ?? '(none)');
+    else forget(conversation, [{ role: 'system', content: text }]);
+  },
+  regen: (conversation) => conversation.answerAgain(() => say('There is nothing to answer yet.')),
+  undo(conversation) {
+    const message = conversation.takeBack();
+    if (!message) return say('There is nothing to take back.');
+    const text = printable(String(message.content));
+    say(`Taken back: ${text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text}`);
+  },
+  async file(conversation, path) {
+    if (path === '') return say('Which one? /file FILE');
+    const text = textLines(decodeText(await readFile(path), path));
+    conversation.addText(`${withoutLastBreak(text)}\n\n`);
+    say(`${text.length} characters of ${path} will go before the next message.`);
+  },
+  async save(conversation, path) {
+    const bytes = new TextEncoder().encode(`${exactJson(conversation.messages, 2)}\n`);
+    const output = path || DEFAULT_FILE;
+    await mustBeNoInput(output, conversation.inputs);
+    await writeNewFile(output, (write) => write(bytes, 0));
+    say(`Written to ${output}.`);
+  },
+  async load(conversation, path) {
+    const text = decodeText(await readFile(path || DEFAULT_FILE), path || DEFAULT_FILE);
+    let messages: ChatMessage[];
+    try {
+      messages = parseExactJson(text) as ChatMessage[];
+      checkMessages(messages);
+    } catch (error) {
+      return conversation.complain(new Error(`${path || DEFAULT_FILE} holds no conversation: ${(error as Error).message}`));
+    }
+    conversation.messages = messages;
+    say(`Read ${messages.length} messages from ${path || DEFAULT_FILE}.`);
+  },
+  speed({ last, model }) {
+    say(
+      last ? `${speeds(last.timings)}\n${last.tokens} of ${model.contextLength} tokens of context` : 'There is no answer that has ended.',
+    );
+  },
+  exit() {},
+};
+
+function forget(conversation: Conversation, kept: ChatMessage[]): void {
+  if (conversation.messages.some(({ role }) => role !== 'system')) say('The conversation is forgotten.');
+  conversation.messages = kept;
+}
+
+/** Runs a line that begins with a slash. False: the conversation is over. */
+export async function runCommand(conversation: Conversation, line: string): Promise<boolean> {
+  const [, word, rest] = /^\/(\S*)\s*([^]*)$/.exec(line)!;
+  const name = Object.hasOwn(COMMANDS, word) ? (word as CommandName) : ALIASES.get(word);
+  if (name === 'exit') return false;
+  if (name !== undefined)
+    await Promise.resolve(RUN[name](conversation, rest)).catch((error: NodeJS.ErrnoException) => {
+      if (error instanceof QuantletError) return conversation.complain(error);
+      if (error.syscall === undefined) throw error;
+      conversation.complain(new Error(`cannot ${name} ${rest || DEFAULT_FILE}: ${whyNot(error)}`));
+    });
+  else if (/^(image|audio|video)$/.test(word)) say(`There is no ${word} here: models read text only. /file reads a text file.`);
+  else say(`There is no command /${word}; /help lists them.`);
+  return true;
+}

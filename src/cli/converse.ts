@@ -1,0 +1,38 @@
+/** A conversation in the terminal, or with messages from a pipe, one a line. */
+import { onAbort } from '../abort.ts';
+import { COMMANDS, PATH_COMMANDS, runCommand } from './conversation-commands.ts';
+import { Conversation, type ConversationOptions } from './conversation.ts';
+import { createMessageInput } from './message-input.ts';
+
+/** Answers messages until the input ends, /exit or an abort. Returns the exit code. */
+export async function converse(options: ConversationOptions, signal: AbortSignal): Promise<number> {
+  const input = createMessageInput({
+    commands: Object.keys(COMMANDS),
+    pathCommands: PATH_COMMANDS,
+    // readline takes Ctrl-C while it reads the terminal; elsewhere it arrives as the command's signal.
+    onInterrupt() {
+      if (conversation.stop(new DOMException('stopped', 'AbortError'))) return;
+      process.stdout.write('\n(Ctrl-D or /exit leaves)\n');
+      input.clear();
+    },
+  });
+  const conversation = new Conversation(options, input.terminal);
+  const unlisten = onAbort(signal, () => {
+    conversation.stop(signal.reason);
+    input.close();
+  });
+  if (input.terminal) process.stdout.write(options.greeting);
+  try {
+    let more = !signal.aborted && (options.first === undefined || (await conversation.answerTo(options.first)));
+    while (more && !signal.aborted) {
+      const line = (await input.next())?.trim();
+      if (line === undefined) break;
+      more = line.startsWith('/') ? await runCommand(conversation, line) : await conversation.answerTo(line);
+    }
+  } finally {
+    input.close();
+    unlisten();
+  }
+  if (input.terminal) process.stdout.write('\n');
+  return signal.aborted ? 130 : 0;
+}
