@@ -6,7 +6,7 @@ import { QuantletError } from '../errors.ts';
 import type { HubOptions } from './options.ts';
 import { splitName, splitNames } from '../gguf/split.ts';
 import { unfetchable } from '../io/fetchable.ts';
-import { fetchPatiently } from '../io/http.ts';
+import { fetchPatiently } from '../io/http-retry.ts';
 import { helperKind } from './helper-files.ts';
 import { checkedPath, whyNoName } from './names.ts';
 

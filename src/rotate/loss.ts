@@ -23,7 +23,7 @@ export interface LossGraph {
   readonly eps: number;
   /** R4: elements of what ffn_down reads that are transformed together; 0: none. */
   readonly r4: number;
-  /** What becomes of matrices. */
+  /** Rounds a matrix as the file will. */
   readonly round: (w: Tensor) => Rounded;
   /** [n_embd, n_vocab] */
   readonly embeddings: Tensor;
@@ -57,115 +57,222 @@ const transposedBy = (x: Tensor, y: Tensor): Tensor => mul_mat(turned(y), turned
 const headsBy = (x: Tensor, r: Tensor): Tensor => reshape(by(headsOf(x, r), r), x.ne);
 const headsOf = (x: Tensor, r: Tensor): Tensor => reshape(x, [r.ne[0], (x.ne[0] * x.ne[1]) / r.ne[0]]);
 const sumOf = (parts: readonly Tensor[]): Tensor => parts.reduce((a, b) => add(a, b));
-/** Logarithms of probabilities, of which the smallest are 0. */
+/** Logarithms of probabilities. The smallest are 0, hence the bias. */
 const logOf = (p: Tensor): Tensor => log(scale(p, 1, { bias: 1e-20 }));
 
-export function lossOf(g: LossGraph): Loss {
-  const { r1, r2, nHead, nHeadKv, headDim, window, layers, round } = g;
-  const tokens = g.ids.ne[0];
-  const sequences = tokens / window;
+/** Sizes of a model, and the operations of its network that depend on them. */
+class Network {
+  readonly #graph: LossGraph;
+  readonly #tokens: number;
+  readonly #sequences: number;
   /** Query heads that share a KV head, one after the other. */
-  const shared = nHead / nHeadKv;
-  const transformed = (x: Tensor): Tensor => (g.r4 > 0 ? fwht(x, { n: g.r4 }) : x);
-  const norm = (x: Tensor): Tensor => rms_norm(x, { eps: g.eps });
-  /** The gradient by x of what reads y = norm(x). */
-  const normBack = (x: Tensor, y: Tensor, dy: Tensor): Tensor =>
-    div(sub(dy, mul(y, mean(mul(dy, y)))), sqrt(scale(mean(sqr(x)), 1, { bias: g.eps })));
+  readonly #shared: number;
+  readonly #scores: { readonly scale: number };
 
-  /** [heads * head_dim, tokens] as [head_dim, window, heads, sequences], and back. */
-  const apart = (x: Tensor, heads: number): Tensor => cont(permute(reshape(x, [headDim, heads, window, sequences]), 0, 2, 1, 3));
-  const together = (x: Tensor, heads: number): Tensor => reshape(cont(permute(x, 0, 2, 1, 3)), [headDim * heads, tokens]);
-  /** All rows of query heads that share a KV head in one matrix, and back. */
-  const grouped = (x: Tensor): Tensor => reshape(x, [x.ne[0], window * shared, nHeadKv, sequences]);
-  const ungrouped = (x: Tensor): Tensor => reshape(x, [x.ne[0], window, nHead, sequences]);
-  const rope = (x: Tensor, heads: number, back = false): Tensor =>
-    reshape(g.rope(reshape(x, [headDim, heads, tokens]), back), [headDim * heads, tokens]);
+  constructor(graph: LossGraph) {
+    this.#graph = graph;
+    this.#tokens = graph.ids.ne[0];
+    this.#sequences = this.#tokens / graph.window;
+    this.#shared = graph.nHead / graph.nHeadKv;
+    this.#scores = { scale: 1 / Math.sqrt(graph.headDim) };
+  }
 
-  /** The network of these matrices, and all that its gradient needs. */
-  const forward = (embedded: Tensor, matrices: readonly LayerMatrices[], output: Tensor, turn: (x: Tensor) => Tensor) => {
+  norm(x: Tensor): Tensor {
+    return rms_norm(x, { eps: this.#graph.eps });
+  }
+
+  /** The gradient by x of a reader of y = norm(x). */
+  normBack(x: Tensor, y: Tensor, dy: Tensor): Tensor {
+    return div(sub(dy, mul(y, mean(mul(dy, y)))), sqrt(scale(mean(sqr(x)), 1, { bias: this.#graph.eps })));
+  }
+
+  /** [heads * head_dim, tokens] as [head_dim, window, heads, sequences]. */
+  splitHeads(x: Tensor, heads: number): Tensor {
+    const { headDim, window } = this.#graph;
+    return cont(permute(reshape(x, [headDim, heads, window, this.#sequences]), 0, 2, 1, 3));
+  }
+
+  /** The reverse of splitHeads(). */
+  joinHeads(x: Tensor, heads: number): Tensor {
+    return reshape(cont(permute(x, 0, 2, 1, 3)), [this.#graph.headDim * heads, this.#tokens]);
+  }
+
+  /** All rows of query heads that share a KV head, in one matrix. */
+  grouped(x: Tensor): Tensor {
+    const { window, nHeadKv } = this.#graph;
+    return reshape(x, [x.ne[0], window * this.#shared, nHeadKv, this.#sequences]);
+  }
+
+  /** The reverse of grouped(). */
+  ungrouped(x: Tensor): Tensor {
+    const { window, nHead } = this.#graph;
+    return reshape(x, [x.ne[0], window, nHead, this.#sequences]);
+  }
+
+  rope(x: Tensor, heads: number, back = false): Tensor {
+    const { headDim, rope } = this.#graph;
+    return reshape(rope(reshape(x, [headDim, heads, this.#tokens]), back), [headDim * heads, this.#tokens]);
+  }
+
+  /** The attention's probabilities. */
+  attend(q: Tensor, k: Tensor): Tensor {
+    return soft_max(diag_mask_inf(this.ungrouped(mul_mat(k, this.grouped(q))), 0), this.#scores);
+  }
+
+  /** The gradient by the scores, before they are scaled, of the attention's probabilities p. */
+  attendBack(p: Tensor, dp: Tensor): Tensor {
+    return scale(mul(p, sub(dp, sum_rows(mul(dp, p)))), this.#scores.scale);
+  }
+
+  /** A layer and all that its gradient needs. */
+  #layer(x: Tensor, w: LayerMatrices, turn: (x: Tensor) => Tensor) {
+    const { nHead, nHeadKv } = this.#graph;
+    const h = this.norm(x);
+    const q = this.splitHeads(this.rope(byTransposed(h, w.attn_q), nHead), nHead);
+    const k = this.splitHeads(this.rope(byTransposed(h, w.attn_k), nHeadKv), nHeadKv);
+    const v = this.splitHeads(byTransposed(h, w.attn_v), nHeadKv);
+    const p = this.attend(q, k);
+    const mixed = this.joinHeads(this.ungrouped(mul_mat(turned(v), this.grouped(p))), nHead);
+    const y = add(x, byTransposed(mixed, w.attn_output));
+    const f = this.norm(y);
+    const gate = byTransposed(f, w.ffn_gate);
+    const up = byTransposed(f, w.ffn_up);
+    const open = sigmoid(gate);
+    const silu = mul(gate, open);
+    const inner = turn(mul(silu, up));
+    return { x, h, q, k, v, p, mixed, y, f, gate, up, open, silu, inner, out: add(y, byTransposed(inner, w.ffn_down)) };
+  }
+
+  /** The network of these matrices. @param turn transforms what ffn_down reads */
+  forward(embedded: Tensor, matrices: readonly LayerMatrices[], output: Tensor, turn: (x: Tensor) => Tensor) {
     let x = embedded;
     const states = matrices.map((w) => {
-      const h = norm(x);
-      const q = apart(rope(byTransposed(h, w.attn_q), nHead), nHead);
-      const k = apart(rope(byTransposed(h, w.attn_k), nHeadKv), nHeadKv);
-      const v = apart(byTransposed(h, w.attn_v), nHeadKv);
-      const p = soft_max(diag_mask_inf(ungrouped(mul_mat(k, grouped(q))), 0), { scale: 1 / Math.sqrt(headDim) });
-      const mixed = together(ungrouped(mul_mat(turned(v), grouped(p))), nHead);
-      const y = add(x, byTransposed(mixed, w.attn_output));
-      const f = norm(y);
-      const gate = byTransposed(f, w.ffn_gate);
-      const up = byTransposed(f, w.ffn_up);
-      const open = sigmoid(gate);
-      const silu = mul(gate, open);
-      const inner = turn(mul(silu, up));
-      const state = { x, h, q, k, v, p, mixed, y, f, gate, up, open, silu, inner };
-      x = add(y, byTransposed(inner, w.ffn_down));
+      const state = this.#layer(x, w, turn);
+      x = state.out;
       return state;
     });
-    const last = norm(x);
+    const last = this.norm(x);
     return { states, x, last, probabilities: soft_max(byTransposed(last, output)) };
-  };
+  }
+}
+type LayerState = ReturnType<Network['forward']>['states'][number];
 
-  const embedded = get_rows(g.embeddings, g.ids);
-  const want = forward(embedded, layers, g.output, (x) => x).probabilities;
-
-  const halves = layers.map((w, il) => ({
-    values: turned(by(w.attn_v, r1)),
-    outer: headsBy(w.attn_output, r2[il]),
-    down: transformed(w.ffn_down),
-  }));
-  const reader = (w: Tensor): Rounded => round(by(w, r1));
-  const writer = (w: Tensor): Rounded => round(transposedBy(r1, w));
-  const rotated = layers.map((w, il) => ({
+/** A layer's matrices rotated and rounded, and the products of the first rotation or transform alone. */
+function rotateLayer(w: LayerMatrices, r2: Tensor, { reader, writer, round, r1, transformed }: Rotation) {
+  const values = turned(by(w.attn_v, r1));
+  const outer = headsBy(w.attn_output, r2);
+  const down = transformed(w.ffn_down);
+  const rounded = {
     attn_q: reader(w.attn_q),
     attn_k: reader(w.attn_k),
-    attn_v: round(turned(headsBy(halves[il].values, r2[il]))),
-    attn_output: writer(halves[il].outer),
+    attn_v: round(turned(headsBy(values, r2))),
+    attn_output: writer(outer),
     ffn_gate: reader(w.ffn_gate),
     ffn_up: reader(w.ffn_up),
-    ffn_down: writer(halves[il].down),
-  }));
-  // Rows are rounded each for themselves: those that the tokens name are all that is needed.
-  const first = reader(embedded);
-  const output = reader(g.output);
-  const lossy = rotated.map((w) => Object.fromEntries(LAYER_MATRICES.map((name) => [name, w[name].x])) as LayerMatrices);
-  const { states, x, last, probabilities } = forward(first.x, lossy, output.x, transformed);
-  const divergence = scale(sum(mul(want, sub(logOf(want), logOf(probabilities)))), 1 / tokens);
+    ffn_down: writer(down),
+  };
+  const lossy = Object.fromEntries(LAYER_MATRICES.map((name) => [name, rounded[name].x])) as LayerMatrices;
+  return { w, r2, values, outer, down, rounded, lossy };
+}
+type RotatedLayer = ReturnType<typeof rotateLayer>;
 
-  const byR1: Tensor[] = [];
-  const byR2: Tensor[] = [];
-  /** From here on a name with a d before it is the gradient by what has the name. */
-  const dReader = (w: Tensor, rotated: Rounded, dy: Tensor, x: Tensor): void =>
-    void byR1.push(transposedBy(w, rotated.back(transposedBy(dy, x))));
-  const dlogits = scale(sub(probabilities, want), 1 / tokens);
-  dReader(g.output, output, dlogits, last);
-  let dx = normBack(x, last, by(dlogits, output.x));
-  for (let il = layers.length - 1; il >= 0; il--) {
-    const [m, w, r, half, turn] = [states[il], layers[il], rotated[il], halves[il], r2[il]];
-    byR1.push(byTransposed(half.down, r.ffn_down.back(transposedBy(dx, m.inner))));
-    const dinner = transformed(by(dx, r.ffn_down.x));
+interface Rotation {
+  readonly r1: Tensor;
+  readonly round: LossGraph['round'];
+  /** Rotates and rounds a matrix that reads the residual stream, or writes it. */
+  readonly reader: (w: Tensor) => Rounded;
+  readonly writer: (w: Tensor) => Rounded;
+  /** Transforms what ffn_down reads (R4). */
+  readonly transformed: (x: Tensor) => Tensor;
+}
+
+const rotationOf = ({ r1, r4, round }: LossGraph): Rotation => ({
+  r1,
+  round,
+  reader: (w) => round(by(w, r1)),
+  writer: (w) => round(transposedBy(r1, w)),
+  transformed: (x) => (r4 > 0 ? fwht(x, { n: r4 }) : x),
+});
+
+/** Collects the gradient by R1 and R2 from the last layer to the first. A name with a d before it is the gradient by what has the name. */
+class Gradient {
+  readonly #graph: LossGraph;
+  readonly #network: Network;
+  readonly #rotation: Rotation;
+  /** Terms of the gradient by R1, and each layer's by R2. */
+  readonly byR1: Tensor[] = [];
+  readonly byR2: Tensor[] = [];
+
+  constructor(graph: LossGraph, network: Network, rotation: Rotation) {
+    this.#graph = graph;
+    this.#network = network;
+    this.#rotation = rotation;
+  }
+
+  /** Adds the term of a matrix w that reads x and writes y. */
+  reader(w: Tensor, rotated: Rounded, dy: Tensor, x: Tensor): void {
+    this.byR1.push(transposedBy(w, rotated.back(transposedBy(dy, x))));
+  }
+
+  /** Goes through a layer. Returns the gradient by its input. */
+  layer(layer: RotatedLayer, m: LayerState, dx: Tensor): Tensor {
+    return this.#attention(layer, m, this.#feedForward(layer, m, dx));
+  }
+
+  #feedForward({ w, rounded: r, down }: RotatedLayer, m: LayerState, dx: Tensor): Tensor {
+    this.byR1.push(byTransposed(down, r.ffn_down.back(transposedBy(dx, m.inner))));
+    const dinner = this.#rotation.transformed(by(dx, r.ffn_down.x));
     const dup = mul(dinner, m.silu);
     const dgate = mul(mul(dinner, m.up), add(m.open, sub(m.silu, mul(m.silu, m.open))));
-    dReader(w.ffn_gate, r.ffn_gate, dgate, m.f);
-    dReader(w.ffn_up, r.ffn_up, dup, m.f);
-    const dy = add(dx, normBack(m.y, m.f, add(by(dgate, r.ffn_gate.x), by(dup, r.ffn_up.x))));
-
-    const dwo = r.attn_output.back(transposedBy(dy, m.mixed));
-    byR1.push(byTransposed(half.outer, dwo));
-    const douter = headsOf(by(r1, dwo), turn);
-    const dmixed = grouped(apart(by(dy, r.attn_output.x), nHead));
-    const dp = ungrouped(mul_mat(m.v, dmixed));
-    const ds = scale(mul(m.p, sub(dp, sum_rows(mul(dp, m.p)))), 1 / Math.sqrt(headDim));
-    const dq = rope(together(ungrouped(mul_mat(turned(m.k), grouped(ds))), nHead), nHead, true);
-    const dk = rope(together(transposedBy(grouped(ds), grouped(m.q)), nHeadKv), nHeadKv, true);
-    const dv = together(transposedBy(grouped(m.p), dmixed), nHeadKv);
-    dReader(w.attn_q, r.attn_q, dq, m.h);
-    dReader(w.attn_k, r.attn_k, dk, m.h);
-    const dwv = headsOf(turned(r.attn_v.back(transposedBy(dv, m.h))), turn);
-    byR2.unshift(add(transposedBy(headsOf(w.attn_output, turn), douter), transposedBy(headsOf(half.values, turn), dwv)));
-    byR1.push(transposedBy(w.attn_v, turned(reshape(byTransposed(dwv, turn), half.values.ne))));
-    dx = add(dy, normBack(m.x, m.h, sumOf([by(dq, r.attn_q.x), by(dk, r.attn_k.x), by(dv, r.attn_v.x)])));
+    this.reader(w.ffn_gate, r.ffn_gate, dgate, m.f);
+    this.reader(w.ffn_up, r.ffn_up, dup, m.f);
+    return add(dx, this.#network.normBack(m.y, m.f, add(by(dgate, r.ffn_gate.x), by(dup, r.ffn_up.x))));
   }
-  byR1.push(transposedBy(embedded, first.back(dx)));
-  return { divergence, r1: sumOf(byR1), r2: byR2 };
+
+  #attention({ w, r2, values, outer, rounded: r }: RotatedLayer, m: LayerState, dy: Tensor): Tensor {
+    const { nHead, nHeadKv, r1 } = this.#graph;
+    const net = this.#network;
+    const dwo = r.attn_output.back(transposedBy(dy, m.mixed));
+    this.byR1.push(byTransposed(outer, dwo));
+    const douter = headsOf(by(r1, dwo), r2);
+    const dmixed = net.grouped(net.splitHeads(by(dy, r.attn_output.x), nHead));
+    const ds = net.attendBack(m.p, net.ungrouped(mul_mat(m.v, dmixed)));
+    const dq = net.rope(net.joinHeads(net.ungrouped(mul_mat(turned(m.k), net.grouped(ds))), nHead), nHead, true);
+    const dk = net.rope(net.joinHeads(transposedBy(net.grouped(ds), net.grouped(m.q)), nHeadKv), nHeadKv, true);
+    const dv = net.joinHeads(transposedBy(net.grouped(m.p), dmixed), nHeadKv);
+    this.reader(w.attn_q, r.attn_q, dq, m.h);
+    this.reader(w.attn_k, r.attn_k, dk, m.h);
+    const dwv = headsOf(turned(r.attn_v.back(transposedBy(dv, m.h))), r2);
+    this.byR2.unshift(add(transposedBy(headsOf(w.attn_output, r2), douter), transposedBy(headsOf(values, r2), dwv)));
+    this.byR1.push(transposedBy(w.attn_v, turned(reshape(byTransposed(dwv, r2), values.ne))));
+    return add(dy, net.normBack(m.x, m.h, sumOf([by(dq, r.attn_q.x), by(dk, r.attn_k.x), by(dv, r.attn_v.x)])));
+  }
+}
+
+/** The divergence of the rotated, rounded model from the model in the file, and its gradient by the rotations. */
+export function lossOf(g: LossGraph): Loss {
+  const tokens = g.ids.ne[0];
+  const network = new Network(g);
+  const rotation = rotationOf(g);
+  const embedded = get_rows(g.embeddings, g.ids);
+  const want = network.forward(embedded, g.layers, g.output, (x) => x).probabilities;
+  const layers = g.layers.map((w, il) => rotateLayer(w, g.r2[il], rotation));
+  // Rows are rounded independently: the rows of the tokens are enough.
+  const first = rotation.reader(embedded);
+  const output = rotation.reader(g.output);
+  const got = network.forward(
+    first.x,
+    layers.map(({ lossy }) => lossy),
+    output.x,
+    rotation.transformed,
+  );
+  const divergence = scale(sum(mul(want, sub(logOf(want), logOf(got.probabilities)))), 1 / tokens);
+
+  const gradient = new Gradient(g, network, rotation);
+  const dlogits = scale(sub(got.probabilities, want), 1 / tokens);
+  gradient.reader(g.output, output, dlogits, got.last);
+  let dx = network.normBack(got.x, got.last, by(dlogits, output.x));
+  for (let il = layers.length - 1; il >= 0; il--) dx = gradient.layer(layers[il], got.states[il], dx);
+  gradient.byR1.push(transposedBy(embedded, first.back(dx)));
+  return { divergence, r1: sumOf(gradient.byR1), r2: gradient.byR2 };
 }

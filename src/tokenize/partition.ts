@@ -8,27 +8,32 @@ import type { Vocab } from './vocab.ts';
 export type Fragment = string | number;
 
 /**
- * Cuts special tokens out of a text before anything else looks at it.
+ * Cuts special tokens out of a text before anything else reads it.
  * @param breaks ascending UTF-16 offsets that no control token may reach across
  */
 export type Partition = (text: string, parseSpecial: boolean, breaks: readonly number[]) => Work<readonly Fragment[]>;
 
-/** What isspace() of the C locale means, which is what strips beside a special token. */
+/** isspace() of the C locale: characters that tokens with lstrip or rstrip take. */
 const isSpace = (text: string, at: number): boolean => {
   const unit = text.charCodeAt(at);
   return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d);
 };
 
-/** Steps between two places where long work may pause. */
+/** Steps between two pauses. */
 const STRIDE = 8192;
 
-/** Who has a unit of the text: nobody, a token, a token that strips white space to its left or to its right. */
+/** Owners of a unit of the text: nobody, a token, a token that strips white space on its left or on its right. */
 const FREE = 0;
 const TOKEN = 1;
 const LEFT = 2;
 const RIGHT = 3;
 
-/** Does one of `breaks` lie inside [start, end)? A single character has no inside: for it both sides must be breaks. */
+/** Tokens that count only if special tokens are parsed. */
+const PARSED = attr.control | attr.unknown;
+/** Tokens that may not reach across a break. */
+const UNBROKEN = PARSED | attr.turn;
+
+/** Tells if one of `breaks` lies inside [start, end). A single character has no inside: both its sides must be breaks. */
 export function isBroken(breaks: readonly number[], start: number, end: number): boolean {
   let low = 0;
   let high = breaks.length;
@@ -40,120 +45,181 @@ export function isBroken(breaks: readonly number[], start: number, end: number):
   return breaks[low] < end || (end - start <= 2 && breaks[low - 1] === start && breaks[low] === end);
 }
 
-/**
- * llama.cpp's `tokenizer_st_partition`: control and unknown tokens count only with `parseSpecial`, user-defined ones always;
- * longer tokens (in bytes) are cut out of the whole text before shorter ones, and each from left to right.
- *
- * There may be as many special tokens in a text, and as many different ones, as its writer likes: each place of the text is offered its longest
- * token first, and a shorter one only where another token took what that one needs.
- */
-export function createPartition(vocab: Vocab): Partition {
-  const { tokens, attrs } = vocab;
+/** The special tokens of a vocabulary by rank: longer ones (in bytes) first, then by id. */
+interface Ranks {
+  readonly order: readonly number[];
+  readonly rankOf: ReadonlyMap<number, number>;
+}
+
+function rankSpecial({ tokens, attrs }: Vocab): Ranks {
   const order: number[] = [];
-  for (let id = 0; id < tokens.length; id++) if (attrs[id] & (attr.control | attr.userDefined | attr.unknown)) order.push(id);
+  for (let id = 0; id < tokens.length; id++) if (attrs[id] & (PARSED | attr.userDefined)) order.push(id);
   const encoder = new TextEncoder();
   const lengths = new Map(order.map((id) => [id, encoder.encode(tokens[id]).length]));
   order.sort((a, b) => lengths.get(b)! - lengths.get(a)! || a - b);
-  const rankOf = new Map(order.map((id, i) => [id, i]));
-  const finder = (ids: readonly number[]) => {
-    const first = new Uint8Array(65536);
-    for (const id of ids) first[tokens[id].charCodeAt(0)] = 1;
-    return { first, ...createTrie(tokens, ids) };
-  };
-  const plain = attr.control | attr.unknown;
-  const always = finder(order.filter((id) => (attrs[id] & plain) === 0));
-  const all = finder(order);
+  return { order, rankOf: new Map(order.map((id, rank) => [id, rank])) };
+}
 
+/** A trie of some tokens, and a table of the units that they begin with. */
+const createFinder = (tokens: readonly string[], ids: readonly number[]) => {
+  const first = new Uint8Array(65536);
+  for (const id of ids) first[tokens[id].charCodeAt(0)] = 1;
+  return { first, ...createTrie(tokens, ids) };
+};
+type Finder = ReturnType<typeof createFinder>;
+
+/**
+ * llama.cpp's `tokenizer_st_partition`: control and unknown tokens count only with `parseSpecial`, user-defined ones
+ * always; longer tokens (in bytes) are cut out of the whole text before shorter ones, and each from left to right.
+ */
+export function createPartition(vocab: Vocab): Partition {
+  const ranks = rankSpecial(vocab);
+  const { order } = ranks;
+  const always = createFinder(
+    vocab.tokens,
+    order.filter((id) => (vocab.attrs[id] & PARSED) === 0),
+  );
+  const all = createFinder(vocab.tokens, order);
   return function* (text, parseSpecial, breaks) {
     if (!text || order.length === 0) return text ? [text] : [];
-    const { first, edges, tokenAt } = parseSpecial ? all : always;
-    /** The longest token of at most `most` units that may stand here, or -1. */
-    const longestAt = (at: number, most: number): number => {
-      let found = -1;
-      for (let node: number | undefined = 0, end = at, last = Math.min(text.length, at + most); end < last;) {
-        node = edges.get(node, text.charCodeAt(end++));
-        if (node === undefined) break;
-        steps++;
-        const id = tokenAt[node];
-        if (id >= 0 && !(breaks.length > 0 && attrs[id] & (plain | attr.turn) && isBroken(breaks, at, end))) found = id;
-      }
-      return found;
-    };
+    return yield* new Cutter(vocab, ranks, parseSpecial ? all : always, text, breaks).fragments();
+  };
+}
 
-    let steps = 0;
-    let pause = STRIDE;
-    let lowest = order.length;
-    let highest = -1;
-    const places = new Map<number, number[]>();
-    const unsorted = new Set<number>();
-    const offer = (rank: number, at: number): void => {
-      const list = places.get(rank);
-      if (!list) places.set(rank, [at]);
-      else {
-        if (at < list[list.length - 1]) unsorted.add(rank);
-        list.push(at);
-      }
-      lowest = Math.min(lowest, rank);
-      highest = Math.max(highest, rank);
-    };
-    for (let at = 0; at < text.length; at++) {
-      if (++steps >= pause) {
-        pause = steps + STRIDE;
-        yield;
-      }
-      if (!first[text.charCodeAt(at)]) continue;
-      const id = longestAt(at, Infinity);
-      if (id >= 0) offer(rankOf.get(id)!, at);
+/**
+ * Cuts one text. The writer of a text decides how many special tokens it has, and how many different ones: so each place
+ * is offered to its longest token only, and to a shorter one if another token has taken a part of the longer one's text.
+ */
+class Cutter {
+  readonly #vocab: Vocab;
+  readonly #ranks: Ranks;
+  readonly #finder: Finder;
+  readonly #text: string;
+  readonly #breaks: readonly number[];
+  /** Places offered to the token of a rank, and the ranks whose places are not in ascending order. */
+  readonly #places = new Map<number, number[]>();
+  readonly #unsorted = new Set<number>();
+  #lowest: number;
+  #highest = -1;
+  #steps = 0;
+  #pauseAt = STRIDE;
+
+  constructor(vocab: Vocab, ranks: Ranks, finder: Finder, text: string, breaks: readonly number[]) {
+    this.#vocab = vocab;
+    this.#ranks = ranks;
+    this.#finder = finder;
+    this.#text = text;
+    this.#breaks = breaks;
+    this.#lowest = ranks.order.length;
+  }
+
+  *fragments(): Work<readonly Fragment[]> {
+    yield* this.#offerPlaces();
+    if (this.#highest < 0) return [this.#text];
+    const owners = new Uint8Array(this.#text.length);
+    const idAt = new Int32Array(this.#text.length).fill(-1);
+    yield* this.#takePlaces(owners, idAt);
+    return yield* this.#cut(owners, idAt);
+  }
+
+  /** True once every STRIDE steps: the caller then pauses. */
+  #pauseIsDue(): boolean {
+    if (++this.#steps < this.#pauseAt) return false;
+    this.#pauseAt = this.#steps + STRIDE;
+    return true;
+  }
+
+  /** The longest token of at most `most` units that may begin at a place, or -1. */
+  #longestAt(at: number, most: number): number {
+    const { edges, tokenAt } = this.#finder;
+    const text = this.#text;
+    const breaks = this.#breaks;
+    const last = Math.min(text.length, at + most);
+    let found = -1;
+    for (let node: number | undefined = 0, end = at; end < last;) {
+      node = edges.get(node, text.charCodeAt(end++));
+      if (node === undefined) break;
+      this.#steps++;
+      const id = tokenAt[node];
+      if (id >= 0 && !(breaks.length > 0 && this.#vocab.attrs[id] & UNBROKEN && isBroken(breaks, at, end))) found = id;
     }
-    if (highest < 0) return [text];
+    return found;
+  }
 
-    const owner = new Uint8Array(text.length);
-    const idAt = new Int32Array(text.length).fill(-1);
-    for (let rank = lowest; rank <= highest; rank++) {
-      const list = places.get(rank);
+  #offer(id: number, at: number): void {
+    const rank = this.#ranks.rankOf.get(id)!;
+    const list = this.#places.get(rank);
+    if (!list) this.#places.set(rank, [at]);
+    else {
+      if (at < list[list.length - 1]) this.#unsorted.add(rank);
+      list.push(at);
+    }
+    this.#lowest = Math.min(this.#lowest, rank);
+    this.#highest = Math.max(this.#highest, rank);
+  }
+
+  /** Offers every place of the text to the longest token that begins there. */
+  *#offerPlaces(): Work<void> {
+    const { first } = this.#finder;
+    const text = this.#text;
+    for (let at = 0; at < text.length; at++) {
+      if (this.#pauseIsDue()) yield;
+      if (!first[text.charCodeAt(at)]) continue;
+      const id = this.#longestAt(at, Infinity);
+      if (id >= 0) this.#offer(id, at);
+    }
+  }
+
+  /** Gives tokens their places, rank by rank. Writes who owns each unit, and the token that begins at each place. */
+  *#takePlaces(owners: Uint8Array, idAt: Int32Array): Work<void> {
+    for (let rank = this.#lowest; rank <= this.#highest; rank++) {
+      const list = this.#places.get(rank);
       if (!list) continue;
-      places.delete(rank);
-      if (unsorted.has(rank)) list.sort((a, b) => a - b);
-      const id = order[rank];
-      const { length } = tokens[id];
+      this.#places.delete(rank);
+      if (this.#unsorted.has(rank)) list.sort((a, b) => a - b);
+      const id = this.#ranks.order[rank];
+      const { length } = this.#vocab.tokens[id];
       for (const at of list) {
-        if (++steps >= pause) {
-          pause = steps + STRIDE;
-          yield;
-        }
-        if (owner[at] !== FREE) continue;
-        // What was cut before is at least as long: where it has a part of this one, it has its first unit or its last.
-        if (owner[at + length - 1] !== FREE) {
-          const shorter = longestAt(at, length - 1);
-          if (shorter >= 0) offer(rankOf.get(shorter)!, at);
+        if (this.#pauseIsDue()) yield;
+        if (owners[at] !== FREE) continue;
+        // Earlier tokens are at least as long: one that overlaps this place owns its first unit or its last.
+        if (owners[at + length - 1] !== FREE) {
+          const shorter = this.#longestAt(at, length - 1);
+          if (shorter >= 0) this.#offer(shorter, at);
           continue;
         }
-        owner.fill(TOKEN, at, at + length);
         idAt[at] = id;
-        if (attrs[id] & attr.lstrip)
-          for (let left = at - 1; left >= 0 && owner[left] === FREE && isSpace(text, left); left--) owner[left] = LEFT;
-        if (attrs[id] & attr.rstrip)
-          for (let right = at + length; right < text.length && owner[right] === FREE && isSpace(text, right); right++) owner[right] = RIGHT;
+        this.#take(owners, id, at, at + length);
       }
     }
+  }
 
+  /** Marks the units of a token, and the white space that it strips. */
+  #take(owners: Uint8Array, id: number, start: number, end: number): void {
+    const text = this.#text;
+    const attrs = this.#vocab.attrs[id];
+    owners.fill(TOKEN, start, end);
+    if (attrs & attr.lstrip) for (let at = start - 1; at >= 0 && owners[at] === FREE && isSpace(text, at); at--) owners[at] = LEFT;
+    if (attrs & attr.rstrip) for (let at = end; at < text.length && owners[at] === FREE && isSpace(text, at); at++) owners[at] = RIGHT;
+  }
+
+  /** The tokens, and the text between them that nobody owns. */
+  *#cut(owners: Uint8Array, idAt: Int32Array): Work<readonly Fragment[]> {
+    const text = this.#text;
     const fragments: Fragment[] = [];
     let from = 0;
     for (let at = 0; at < text.length; at++) {
-      if (++steps >= pause) {
-        pause = steps + STRIDE;
-        yield;
-      }
+      if (this.#pauseIsDue()) yield;
       const id = idAt[at];
       if (id < 0) continue;
       let end = at;
-      while (end > from && owner[end - 1] === LEFT) end--;
+      while (end > from && owners[end - 1] === LEFT) end--;
       if (end > from) fragments.push(text.slice(from, end));
       fragments.push(id);
-      from = at + tokens[id].length;
-      while (from < text.length && owner[from] === RIGHT) from++;
+      from = at + this.#vocab.tokens[id].length;
+      while (from < text.length && owners[from] === RIGHT) from++;
     }
     if (from < text.length) fragments.push(text.slice(from));
     return fragments;
-  };
+  }
 }

@@ -3,124 +3,210 @@ import { checkedBytes, type Bytes } from '../io/source.ts';
 import type { Entry, Meta, Shelf } from './cached.ts';
 
 const PART = 8 << 20;
+const BASE = 'https://quantlet.invalid/';
 
 /** Opens the storage; undefined without the Cache API (insecure contexts, some private windows). */
 export async function cacheShelf(name = 'quantlet'): Promise<Shelf | undefined> {
-  let cache: Cache;
   try {
-    cache = await caches.open(name);
+    return new CacheShelf(await caches.open(name));
   } catch {
     return undefined;
   }
-  const base = 'https://quantlet.invalid/';
-  const address = (key: string, part: string | number): string => `${base}${key}/${part}`;
-  const get = async (key: string, part: number): Promise<Uint8Array | undefined> => {
-    const response = await cache.match(address(key, part));
+}
+
+/** Addresses and contents of the entries of a cache: a file has numbered parts, `meta`, and `used`. */
+class CachedParts {
+  readonly cache: Cache;
+
+  constructor(cache: Cache) {
+    this.cache = cache;
+  }
+
+  match(key: string, part: string | number): Promise<Response | undefined> {
+    return this.cache.match(address(key, part));
+  }
+
+  put(key: string, part: string | number, response: Response): Promise<void> {
+    return this.cache.put(address(key, part), response);
+  }
+
+  delete(key: string, part: string | number): Promise<boolean> {
+    return this.cache.delete(address(key, part));
+  }
+
+  async bytes(key: string, part: number): Promise<Uint8Array | undefined> {
+    const response = await this.match(key, part);
     return response && new Uint8Array(await response.arrayBuffer());
-  };
-  const meta = async (key: string): Promise<Meta | undefined> =>
-    (await cache.match(address(key, 'meta')))?.json() as Promise<Meta> | undefined;
-  const reader = (key: string, tail: () => { start: number; bytes: Uint8Array } | undefined): Bytes['read'] => {
-    let last: { part: number; bytes: Uint8Array } | undefined;
-    return async (start, end) => {
-      const out = new Uint8Array(end - start);
-      for (let at = start; at < end;) {
-        const part = Math.floor(at / PART);
-        const pending = tail();
-        const bytes = pending && pending.start === part * PART ? pending.bytes : last?.part === part ? last.bytes : await get(key, part);
-        if (!bytes) return out.slice(0, at - start);
-        if (bytes !== pending?.bytes) last = { part, bytes };
-        const piece = bytes.subarray(at - part * PART, end - part * PART);
-        if (piece.length === 0) return out.slice(0, at - start);
-        out.set(piece, at - start);
-        at += piece.length;
-      }
-      return out;
-    };
-  };
+  }
 
-  return {
-    meta,
-    async list() {
-      const keys = (await cache.keys())
-        .map((r) => r.url)
-        .filter((url) => url.endsWith('/meta'))
-        .map((url) => url.slice(base.length, -5));
-      return Promise.all(keys.map(async (key) => [key, Number((await (await cache.match(address(key, 'used')))?.text()) ?? 0)] as const));
-    },
-    async sizeOf(key) {
-      let size = 0;
-      for (let part = 0; ; part++) {
-        const response = await cache.match(address(key, part));
-        if (!response) return size;
-        size += Number(response.headers.get('content-length'));
-      }
-    },
-    touch: (key) => cache.put(address(key, 'used'), new Response(String(Date.now()))),
-    setMeta: (key, about) => cache.put(address(key, 'meta'), Response.json(about)),
-    async open(key, size) {
-      for (let part = 0; part * PART < size; part++) if (!(await cache.match(address(key, part)))) return undefined;
-      return checkedBytes(
-        size,
-        reader(key, () => undefined),
-      );
-    },
-    async write(key) {
-      const about = await meta(key);
-      let parts = 0;
-      // A shorter part is the end of an interrupted load. It is downloaded again.
-      while (about && (await cache.match(address(key, parts)))?.headers.get('content-length') === String(PART)) parts++;
-      return entry(key, parts);
-    },
-    async remove(key) {
-      for (const { url } of await cache.keys()) if (url.startsWith(`${base}${key}/`)) await cache.delete(url);
-    },
-  };
+  async isWhole(key: string, part: number): Promise<boolean> {
+    return (await this.match(key, part))?.headers.get('content-length') === String(PART);
+  }
+}
 
-  function entry(key: string, parts: number): Entry {
-    let pending = new Uint8Array(0);
-    let filled = 0;
-    let stored = parts;
-    const put = async (): Promise<boolean> => {
-      try {
-        await cache.put(address(key, stored), new Response(pending.slice(0, filled), { headers: { 'content-length': String(filled) } }));
-        return true;
-      } catch (error) {
-        if (error instanceof DOMException) return false;
-        throw error;
+const address = (key: string, part: string | number): string => `${BASE}${key}/${part}`;
+
+/** The part of an entry that is not stored yet. */
+interface Pending {
+  readonly start: number;
+  readonly bytes: Uint8Array;
+}
+
+/** Reads bytes of a file. The last part that was read stays in memory. */
+class PartReader {
+  readonly #parts: CachedParts;
+  readonly #key: string;
+  readonly #pending: () => Pending | undefined;
+  #last: { readonly part: number; readonly bytes: Uint8Array } | undefined;
+
+  constructor(parts: CachedParts, key: string, pending: () => Pending | undefined = () => undefined) {
+    this.#parts = parts;
+    this.#key = key;
+    this.#pending = pending;
+  }
+
+  /** Bytes from `start` to `end`, or fewer if the file ends before. */
+  async read(start: number, end: number): Promise<Uint8Array> {
+    const out = new Uint8Array(end - start);
+    for (let at = start; at < end;) {
+      const part = Math.floor(at / PART);
+      const bytes = await this.#part(part);
+      const piece = bytes?.subarray(at - part * PART, end - part * PART);
+      if (!piece || piece.length === 0) return out.slice(0, at - start);
+      out.set(piece, at - start);
+      at += piece.length;
+    }
+    return out;
+  }
+
+  async #part(part: number): Promise<Uint8Array | undefined> {
+    const pending = this.#pending();
+    if (pending && pending.start === part * PART) return pending.bytes;
+    if (this.#last?.part === part) return this.#last.bytes;
+    const bytes = await this.#parts.bytes(this.#key, part);
+    if (bytes) this.#last = { part, bytes };
+    return bytes;
+  }
+}
+
+class CacheShelf implements Shelf {
+  readonly #parts: CachedParts;
+
+  constructor(cache: Cache) {
+    this.#parts = new CachedParts(cache);
+  }
+
+  async meta(key: string): Promise<Meta | undefined> {
+    return (await this.#parts.match(key, 'meta'))?.json() as Promise<Meta> | undefined;
+  }
+
+  setMeta(key: string, about: Meta): Promise<void> {
+    return this.#parts.put(key, 'meta', Response.json(about));
+  }
+
+  touch(key: string): Promise<void> {
+    return this.#parts.put(key, 'used', new Response(String(Date.now())));
+  }
+
+  async list(): Promise<readonly (readonly [key: string, used: number])[]> {
+    const urls = (await this.#parts.cache.keys()).map(({ url }) => url).filter((url) => url.endsWith('/meta'));
+    const keys = urls.map((url) => url.slice(BASE.length, -'/meta'.length));
+    return Promise.all(keys.map(async (key) => [key, Number((await (await this.#parts.match(key, 'used'))?.text()) ?? 0)] as const));
+  }
+
+  async sizeOf(key: string): Promise<number> {
+    let size = 0;
+    for (let part = 0; ; part++) {
+      const response = await this.#parts.match(key, part);
+      if (!response) return size;
+      size += Number(response.headers.get('content-length'));
+    }
+  }
+
+  async open(key: string, size: number): Promise<Bytes | undefined> {
+    for (let part = 0; part * PART < size; part++) if (!(await this.#parts.match(key, part))) return undefined;
+    const reader = new PartReader(this.#parts, key);
+    return checkedBytes(size, (start, end) => reader.read(start, end));
+  }
+
+  async write(key: string): Promise<Entry> {
+    const about = await this.meta(key);
+    let whole = 0;
+    // A shorter part is the end of an interrupted load. It is downloaded again.
+    while (about && (await this.#parts.isWhole(key, whole))) whole++;
+    return new CacheEntry(this.#parts, key, whole);
+  }
+
+  async remove(key: string): Promise<void> {
+    const { cache } = this.#parts;
+    for (const { url } of await cache.keys()) if (url.startsWith(address(key, ''))) await cache.delete(url);
+  }
+}
+
+/** A file that is being written: whole parts are stored, the last one is pending. */
+class CacheEntry implements Entry {
+  readonly #parts: CachedParts;
+  readonly #key: string;
+  readonly #reader: PartReader;
+  /** Parts that are stored. */
+  #stored: number;
+  #pending = new Uint8Array(0);
+  /** Bytes of the pending part. */
+  #filled = 0;
+
+  constructor(parts: CachedParts, key: string, stored: number) {
+    this.#parts = parts;
+    this.#key = key;
+    this.#stored = stored;
+    this.#reader = new PartReader(parts, key, () => ({ start: this.#stored * PART, bytes: this.#pending.subarray(0, this.#filled) }));
+  }
+
+  get size(): number {
+    return this.#stored * PART + this.#filled;
+  }
+
+  read(start: number, end: number): Promise<Uint8Array> {
+    return this.#reader.read(start, end);
+  }
+
+  /** Adds a chunk; false if there is no room for it. */
+  async append(chunk: Uint8Array): Promise<boolean> {
+    if (this.#pending.length === 0) this.#pending = new Uint8Array(PART);
+    const filledBefore = this.#filled;
+    for (let at = 0; at < chunk.length;) {
+      const n = Math.min(chunk.length - at, PART - this.#filled);
+      this.#pending.set(chunk.subarray(at, at + n), this.#filled);
+      this.#filled += n;
+      at += n;
+      if (this.#filled < PART) continue;
+      if (!(await this.#put())) {
+        this.#filled = filledBefore; // chunks are far smaller than a part, so a chunk crosses at most one boundary
+        return false;
       }
-    };
-    const read = reader(key, () => ({ start: stored * PART, bytes: pending.subarray(0, filled) }));
-    return {
-      get size() {
-        return stored * PART + filled;
-      },
-      async append(chunk) {
-        if (pending.length === 0) pending = new Uint8Array(PART);
-        const before = { stored, filled };
-        for (let at = 0; at < chunk.length;) {
-          const n = Math.min(chunk.length - at, PART - filled);
-          pending.set(chunk.subarray(at, at + n), filled);
-          filled += n;
-          at += n;
-          if (filled < PART) continue;
-          if (!(await put())) {
-            ({ filled } = before); // chunks are far smaller than a part, so a chunk crosses at most one boundary
-            return false;
-          }
-          stored++;
-          filled = 0;
-        }
-        return true;
-      },
-      read,
-      async clear() {
-        for (let part = 0; part < stored; part++) await cache.delete(address(key, part));
-        stored = filled = 0;
-      },
-      async close() {
-        if (filled > 0) await put();
-      },
-    };
+      this.#stored++;
+      this.#filled = 0;
+    }
+    return true;
+  }
+
+  /** Stores the pending part; false if there is no room for it. */
+  async #put(): Promise<boolean> {
+    const headers = { 'content-length': String(this.#filled) };
+    try {
+      await this.#parts.put(this.#key, this.#stored, new Response(this.#pending.slice(0, this.#filled), { headers }));
+      return true;
+    } catch (error) {
+      if (error instanceof DOMException) return false;
+      throw error;
+    }
+  }
+
+  async clear(): Promise<void> {
+    for (let part = 0; part < this.#stored; part++) await this.#parts.delete(this.#key, part);
+    this.#stored = this.#filled = 0;
+  }
+
+  async close(): Promise<void> {
+    if (this.#filled > 0) await this.#put();
   }
 }

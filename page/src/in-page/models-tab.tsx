@@ -49,11 +49,10 @@ const address = kept('model address');
 const found = signal<readonly Found[] | undefined>(undefined);
 const opened = signal<{ repo: string; files: readonly ModelFile[] } | undefined>(undefined);
 
-function HubSearch() {
+/** One action on the hub at a time, and its failure. `shown` runs once the page shows the result. */
+function useAttempt(shown: () => void) {
   const busy = useSignal(false);
   const failure = useSignal<Failure | undefined>(undefined);
-  const section = useRef<HTMLElement>(null);
-  const field = useRef<HTMLInputElement>(null);
   const attempt = async (action: () => Promise<void>): Promise<void> => {
     if (busy.value) return;
     busy.value = true;
@@ -64,9 +63,65 @@ function HubSearch() {
       failure.value = failureOf(error);
     }
     busy.value = false;
-    // Repositories make room for files, and files for repositories.
-    onceShown(() => isFocusLost() && (section.current?.querySelector<HTMLElement>('.back') ?? field.current)?.focus());
+    onceShown(shown);
   };
+  return { busy, failure, attempt };
+}
+
+/** Models in a repository of the hub. */
+function RepositoryFiles({ repo, files, onBack }: { repo: string; files: readonly ModelFile[]; onBack: (() => void) | undefined }) {
+  return (
+    <>
+      <p class="row">
+        <strong>{repo}</strong>
+        {onBack && (
+          <button type="button" class="back" onClick={onBack}>
+            Back
+          </button>
+        )}
+      </p>
+      {files.length === 0 && <p class="hint">There is no GGUF model in it.</p>}
+      <ul class="choices">
+        {files.map(({ path, bytes: size }) => (
+          <Choice
+            key={path}
+            title={nameOf(path)}
+            size={size}
+            onLoad={() => void choose(addressOf(repo, path), nameOf(path).replace(/-00001-of-\d{5}$/, ''))}
+          />
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** Repositories that a search has found. */
+function FoundRepositories({ list, busy, onOpen }: { list: readonly Found[]; busy: boolean; onOpen: (repo: string) => void }) {
+  return (
+    <ul class="choices">
+      {list.length === 0 && <li class="hint">Nothing was found.</li>}
+      {list.map(({ repo, downloads }) => (
+        <li class="choice" key={repo}>
+          <div>
+            <strong>{repo}</strong>
+            <small>{count(downloads)} downloads</small>
+          </div>
+          <button type="button" aria-label={`Files of ${repo}`} aria-disabled={busy} onClick={() => onOpen(repo)}>
+            Files
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function HubSearch() {
+  const section = useRef<HTMLElement>(null);
+  const field = useRef<HTMLInputElement>(null);
+  const { busy, failure, attempt } = useAttempt(() => {
+    // Repositories make room for files, and files for repositories.
+    if (isFocusLost()) (section.current?.querySelector<HTMLElement>('.back') ?? field.current)?.focus();
+  });
   const back = (): void => {
     opened.value = undefined;
     onceShown(() => field.current?.focus());
@@ -108,44 +163,9 @@ function HubSearch() {
       </p>
       <Problem failure={failure.value} />
       {opened.value ? (
-        <>
-          <p class="row">
-            <strong>{opened.value.repo}</strong>
-            {found.value && (
-              <button type="button" class="back" onClick={back}>
-                Back
-              </button>
-            )}
-          </p>
-          {opened.value.files.length === 0 && <p class="hint">There is no GGUF model in it.</p>}
-          <ul class="choices">
-            {opened.value.files.map(({ path, bytes: size }) => (
-              <Choice
-                key={path}
-                title={nameOf(path)}
-                size={size}
-                onLoad={() => void choose(addressOf(opened.value!.repo, path), nameOf(path).replace(/-00001-of-\d{5}$/, ''))}
-              />
-            ))}
-          </ul>
-        </>
+        <RepositoryFiles {...opened.value} onBack={found.value && back} />
       ) : (
-        found.value && (
-          <ul class="choices">
-            {found.value.length === 0 && <li class="hint">Nothing was found.</li>}
-            {found.value.map(({ repo, downloads }) => (
-              <li class="choice" key={repo}>
-                <div>
-                  <strong>{repo}</strong>
-                  <small>{count(downloads)} downloads</small>
-                </div>
-                <button type="button" aria-label={`Files of ${repo}`} aria-disabled={busy.value} onClick={() => void open(repo)}>
-                  Files
-                </button>
-              </li>
-            ))}
-          </ul>
-        )
+        found.value && <FoundRepositories list={found.value} busy={busy.value} onOpen={(repo) => void open(repo)} />
       )}
     </section>
   );
