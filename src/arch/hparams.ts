@@ -11,7 +11,7 @@ export type Pooling = 'none' | 'mean' | 'cls' | 'last' | 'rank';
 const ENCODERS: ReadonlySet<string> = new Set(['gemma-embedding', 't5encoder']);
 /** Architectures with encoder and decoder. */
 const ENCODER_DECODERS: ReadonlySet<string> = new Set(['t5']);
-/** Norms of architectures that cannot be told by the epsilon's key. */
+/** Norms of architectures whose epsilon key does not show the kind of norm. */
 const NORMS: ReadonlyMap<string, HParams['norm']> = new Map([
   ['olmo', 'plain'],
   ['nemotron_h', 'rms'],
@@ -61,8 +61,8 @@ export interface HParams {
   /** Neurons of an expert. */
   readonly nFfExpert: number;
   /**
-   * RMS norm, layer norm, or layer norm without weights. The first two are told by the epsilon key
-   * that the file has.
+   * RMS norm, layer norm, or layer norm without weights. The epsilon's key distinguishes the first
+   * two.
    */
   readonly norm: 'rms' | 'layer' | 'plain';
   readonly eps: number;

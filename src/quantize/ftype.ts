@@ -67,8 +67,8 @@ const MIXES: readonly Ftype[] = [
   mix('IQ3_S', 26, 'iq3_s', '3.4 bits'),
   mix('IQ3_M', 27, 'iq3_s', '3.4 bits, 4.5 for values, attention outputs and the first ffn_down'),
   mix('MXFP4_MOE', 38, 'mxfp4', '4.25 bits for expert tensors, Q8_0 for the rest'),
-  // Not llama.cpp's: every matrix as mxfp4, where MXFP4_MOE gives it to expert tensors only and
-  // q8_0 to the rest.
+  // Not in llama.cpp: every matrix as mxfp4. MXFP4_MOE uses it for expert tensors only, and q8_0
+  // for the rest.
   mix('MXFP4', 38, 'mxfp4', '4.25 bits for all matrices (not in llama.cpp)'),
 ];
 
