@@ -1,11 +1,15 @@
 /** Fields that an endpoint does not have and clients send all the same: those of another protocol's endpoint, and of other servers. */
-import { all, LEAVE_OUT, refused, type Refusals } from './field-table.ts';
+import { isRecord } from '../chat/json.ts';
+import { all, LEAVE_OUT, refused, type Allowed, type Refusals } from './field-table.ts';
 
 const FORMATS = "Send 'response_format', 'json_schema' or 'grammar'.";
 const ONE_ANSWER = 'There is one answer. Leave it out.';
 const PREFIX = 'Put the words that the model wants before a text into the text.';
 const CUT = 'Texts are not cut here. Send a shorter one.';
 const TEXT_ALONE = 'Images are not read here. Leave it out.';
+
+const OWN_FIELD = 'Reasoning is a part of its own in the answer. Pass over it there.';
+const NO_FIELDS: Allowed = { name: '{}', test: (value) => isRecord(value) && Object.keys(value).length === 0 };
 
 /** Names that vLLM, SGLang, transformers, text-generation-webui, Ollama and others have for what would change the answer. */
 export const OTHER_REFUSALS: Refusals = {
@@ -34,9 +38,12 @@ export const OTHER_REFUSALS: Refusals = {
   ...all(refused(LEAVE_OUT), 'prompt_logprobs truncate_prompt_tokens repetition_detection custom_logit_processor prompt_embeds'),
   logits_processors: refused(LEAVE_OUT, []),
   separate_reasoning: refused('Send \'reasoning_format\': "none".', true),
-  thinking_token_budget: refused("Send 'reasoning_budget_tokens'."),
+  ...all(refused("Send 'reasoning_budget_tokens'."), 'thinking_token_budget reasoning_budget max_reasoning_tokens max_thinking_tokens'),
+  ...all(refused(OWN_FIELD, true), 'include_reasoning return_reasoning'),
+  'reasoning.exclude': refused(OWN_FIELD, false),
   think: refused("Send 'reasoning_effort' or 'enable_thinking'."),
-  options: refused('Send its fields in the request itself.'),
+  // The Python client puts the fields of its argument of this name into the request; others send it as it is.
+  ...all(refused('Send its fields in the request itself.', NO_FIELDS), 'options extra_body'),
   ...all(refused(TEXT_ALONE, []), 'images image_data multimodal_data'),
 };
 

@@ -30,8 +30,11 @@ const BUDGET = { least: 0, most: 2 ** 31 - 1, integer: true };
 export function wishOf(body: Body): ReasoningWish {
   const type = stringField(body, 'thinking.type');
   if (type !== undefined && !Object.hasOwn(THINKS, type)) throw invalid('thinking.type', `one of ${Object.keys(THINKS).join(', ')}`, type);
+  const effort =
+    stringField(body, 'reasoning_effort') ?? stringField(body, 'reasoning.effort') ?? stringField(body, 'output_config.effort');
   return {
-    effort: stringField(body, 'reasoning_effort') ?? stringField(body, 'reasoning.effort') ?? stringField(body, 'output_config.effort'),
+    // Settings of clients that were not filled in, and Groq's word for the same.
+    effort: effort === '' || effort === 'default' ? undefined : effort,
     thinks: type === undefined ? (booleanField(body, 'enable_thinking') ?? booleanField(body, 'reasoning.enabled')) : THINKS[type],
     budget:
       numberField(body, 'thinking.budget_tokens', BUDGET) ??

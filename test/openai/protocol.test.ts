@@ -192,6 +192,8 @@ describe('fields of one protocol at the endpoint of another', () => {
       { reasoning: { effort: 'none' } },
     ])
       expect([off, await ask(off)]).toEqual([off, expect.stringContaining('OFF|') as string]);
+    for (const none of [{ reasoning_effort: '' }, { reasoning_effort: 'default' }, { reasoning: { effort: null } }])
+      expect([none, await ask(none)]).toEqual([none, expect.stringMatching(/^[^]{0,3}\|hi/) as string]);
     expect(await ask({ thinking: { type: 'adaptive' } })).not.toContain('OFF');
     expect(await ask({ thinking: { type: 'sometimes' } })).toBe('thinking.type');
     expect(await ask({ thinking: { type: 'enabled', budget_tokens: 'all' } })).toBe('thinking.budget_tokens');
