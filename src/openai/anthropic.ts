@@ -4,13 +4,13 @@ import { isRecord } from '../chat/json.ts';
 import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
 import { failureText } from '../chat/tools.ts';
-import { generationOf, type ChatOutcome, type ContextFull } from '../chat/run.ts';
+import { generationOf, type ChatOutcome } from '../chat/run.ts';
 import { createBlocks, type Block, type BlockWriter } from './blocks.ts';
 import { countPrompt, functionTools, leftOutOf, prepared, runChoice, conversationOptions } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
 import { checkFields } from './field-table.ts';
 import { booleanField, invalid, recordField, stringField, type Body } from './fields.ts';
-import { errorBody, type HttpError } from './http-error.ts';
+import { contextFullOf, errorBody, type HttpError } from './http-error.ts';
 import { JsonText } from './json-pieces.ts';
 import { withPrefill, type ChatRequest } from './prefill.ts';
 import { MESSAGE_REFUSALS } from './protocol.ts';
@@ -119,10 +119,11 @@ export const clientErrorBody = ({ headers }: Request): ((error: HttpError) => ob
   headers.has('anthropic-version') ? messagesError : errorBody;
 
 /** A prompt that leaves no room, in Anthropic's words: Claude Code makes its conversation shorter when it reads them. */
-function tooLong({ message, cause }: HttpError): string | undefined {
-  const { promptTokens, contextLength } = ((cause as Error | undefined)?.cause ?? {}) as Partial<ContextFull>;
-  if (promptTokens === undefined || contextLength === undefined) return undefined;
-  return `prompt is too long: ${promptTokens} tokens > ${Math.min(contextLength, promptTokens - 1)} maximum. ${message}`;
+function tooLong(error: HttpError): string | undefined {
+  const full = contextFullOf(error);
+  if (!full) return undefined;
+  const { promptTokens, contextLength } = full;
+  return `prompt is too long: ${promptTokens} tokens > ${Math.min(contextLength, promptTokens - 1)} maximum. ${error.message}`;
 }
 
 function messagesRequest(context: Context, body: Body): ChatRequest {

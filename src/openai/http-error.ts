@@ -1,6 +1,7 @@
 /** Failures as OpenAI writes them, in the words of requests. */
 import { isRecord } from '../chat/json.ts';
 import { CHAT_OPTIONS } from '../chat/options.ts';
+import type { ContextFull } from '../chat/run.ts';
 import type { QuantletError, QuantletErrorCode } from '../errors.ts';
 
 /** A refusal with its HTTP status, written as OpenAI writes errors. */
@@ -124,9 +125,33 @@ const types: Readonly<Record<number, string>> = {
   503: 'unavailable_error',
 };
 
-export function errorBody(error: HttpError): { error: { message: string; type: string; param: string | null; code: string | null } } {
+/** The sizes of a prompt that leaves no room for an answer, and of the context; undefined for other failures. */
+export function contextFullOf({ cause }: HttpError): ContextFull | undefined {
+  const { promptTokens, contextLength } = ((cause as Error | undefined)?.cause ?? {}) as Partial<ContextFull>;
+  return promptTokens === undefined || contextLength === undefined ? undefined : { promptTokens, contextLength };
+}
+
+interface ErrorBody {
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly param: string | null;
+    readonly code: string | null;
+    /** llama-server's, of a prompt that is too long. */
+    readonly n_prompt_tokens?: number;
+    readonly n_ctx?: number;
+  };
+}
+
+/** A failure as OpenAI writes it. Of a prompt that is too long in OpenAI's words: agents and gateways look for them. */
+export function errorBody(error: HttpError): ErrorBody {
   const type = types[error.status] ?? (error.status >= 500 ? 'server_error' : 'invalid_request_error');
-  return { error: { message: error.message, type, param: error.param, code: error.code } };
+  const { param, code } = error;
+  const full = contextFullOf(error);
+  if (!full) return { error: { message: error.message, type, param, code } };
+  const { promptTokens, contextLength } = full;
+  const message = `This model's maximum context length is ${contextLength} tokens. However, your prompt has ${promptTokens} tokens. ${error.message}`;
+  return { error: { message, type, param, code, n_prompt_tokens: promptTokens, n_ctx: contextLength } };
 }
 
 export function errorResponse(error: HttpError, body: (error: HttpError) => object = errorBody): Response {

@@ -470,6 +470,24 @@ describe('requests in the shapes that clients send', () => {
     expect([code, message]).toEqual(['unsupported_parameter', expect.stringContaining('`store: false`')]);
   });
 
+  it.each<[string, object]>([
+    ['/v1/chat/completions', { messages: [{ role: 'user', content: 'a'.repeat(9000) }] }],
+    ['/v1/completions', { prompt: 'a'.repeat(9000) }],
+    ['/v1/responses', { input: 'a'.repeat(9000) }],
+    ['/completion', { prompt: 'a'.repeat(9000) }],
+  ])('%s: says of a prompt that is too long what agents look for', async (path, body) => {
+    for (const stream of [false, true]) {
+      const response = await post(path, { ...body, stream });
+      const { error } = (await response.json()) as { error: { message: string; n_prompt_tokens: number } };
+      expect([response.status, error]).toMatchObject([
+        400,
+        { type: 'invalid_request_error', code: 'context_length_exceeded', n_ctx: 4096 },
+      ]);
+      expect(error.message).toMatch(/^This model's maximum context length is 4096 tokens\. However, your prompt has 9\d{3} tokens\./);
+      expect(error.n_prompt_tokens).toBeGreaterThan(9000);
+    }
+  });
+
   it('says of a prompt that is too long what Claude Code looks for', async () => {
     const { message } = await failure(
       await post('/v1/messages', { max_tokens: 9, messages: [{ role: 'user', content: 'a'.repeat(9000) }] }),
