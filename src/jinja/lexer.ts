@@ -106,8 +106,8 @@ class Lexer {
       return end;
     }
     while (end > from && source[end - 1] !== '\n' && isBlank.test(source[end - 1])) end--;
-    // Blanks are consumed only if nothing else precedes the tag on its line. A tag before it counts
-    // as something, unless that one has consumed the line's start.
+    // Blanks are consumed only if nothing else precedes the tag on its line, not even another tag.
+    // (A tag that consumed the line break after it is on the line before.)
     return end === from ? (from === 0 || source[from - 1] === '\n' ? end : open) : source[end - 1] === '\n' ? end : open;
   }
 
