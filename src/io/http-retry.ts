@@ -1,4 +1,4 @@
-/** Tries again where a server is busy or a connection is dropped. */
+/** Retries requests if a server is busy or a connection is dropped. */
 import { isRefusal } from './fetchable.ts';
 
 export const RETRIES = 4;
@@ -16,7 +16,10 @@ export function retryAfter({ headers }: Response): number | undefined {
   return Number.isNaN(ms) ? undefined : Math.max(0, ms);
 }
 
-/** Milliseconds before the next try: those that the server asks for, else twice as long each time. Undefined if it asks for too much. */
+/**
+ * Milliseconds before the next try: as the server asks, or else twice as long each time. Undefined
+ * if the server asks for too much.
+ */
 export function waitFor(tries: number, retryMs: number, response?: Response): number | undefined {
   const asked = response && retryAfter(response);
   if (asked !== undefined && asked > LONGEST_WAIT_MS) return undefined;
@@ -38,7 +41,10 @@ export const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
     signal.addEventListener('abort', stop, { once: true });
   });
 
-/** Node's codes of connections that were dropped. Others, such as ENOTFOUND, are the same within seconds. */
+/**
+ * Node's codes of connections that were dropped. Others, such as ENOTFOUND, are the same within
+ * seconds.
+ */
 const DROPPED: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT']);
 /** Tells if a further try may help. Runtimes other than Node give no codes. */
 function mayBeDropped(error: unknown): boolean {
@@ -47,8 +53,9 @@ function mayBeDropped(error: unknown): boolean {
 }
 
 /**
- * An answer, asked for again while the server is busy or out of order, or drops the connection.
- * @throws what fetch throws, or signal.reason
+ * An answer. The request is repeated while the server is busy or out of order, or drops the
+ * connection.
+ * @throws as fetch does, or signal.reason
  */
 export async function fetchPatiently(
   ask: () => Promise<Response>,
@@ -71,7 +78,9 @@ export async function fetchPatiently(
   }
 }
 
-/** Why a request failed. Node's fetch says "fetch failed" and keeps the reason as the cause. */
+/**
+ * Reason for a failed request. Node's fetch says "fetch failed" and keeps the reason as the cause.
+ */
 export const reasonOf = (error: unknown): string =>
   !(error instanceof Error)
     ? String(error)

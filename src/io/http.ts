@@ -1,4 +1,7 @@
-/** One file over HTTP, read from any byte to the end: with ranges if the server has them, resumed if the connection breaks. */
+/**
+ * One file over HTTP, read from any byte to the end: with ranges if the server supports them,
+ * resumed if the connection breaks.
+ */
 import type { OwnBytes } from '../globals.ts';
 import { onAbort } from '../abort.ts';
 import { QuantletError } from '../errors.ts';
@@ -8,15 +11,21 @@ import { RETRIES, RETRY_MS, passes, reasonOf, retryAfter, sleep, waitFor } from 
 export interface HttpOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** `no-store` if the bytes are kept elsewhere: the browser's own cache would keep them a second time. */
+  /**
+   * `no-store` if the bytes are stored elsewhere, because the browser's own cache would store them
+   * a second time.
+   */
   readonly cache?: 'no-store' | undefined;
-  /** Milliseconds before the first retry; each further one waits twice as long. */
+  /** Milliseconds before the first retry. Each further wait is twice as long. */
   readonly retryMs?: number | undefined;
   /** Milliseconds without a byte after which a connection counts as broken. */
   readonly stallMs?: number | undefined;
   /** Accept answers of another version: for callers who know the file's hash. */
   readonly anyVersion?: boolean | undefined;
-  /** Advice about a status that will not pass, or (undefined) without a connection. Default: advice for a page. */
+  /**
+   * Returns advice about a status that is permanent, or (undefined) about a missing connection.
+   * Default: advice for a page.
+   */
   readonly advice?: ((status: number | undefined) => string) | undefined;
 }
 
@@ -32,7 +41,10 @@ export interface HttpFile {
   close(): void;
 }
 
-/** Far longer than a busy server or a bad connection pauses. undici waits for five minutes, browsers forever. */
+/**
+ * Far longer than a busy server or a bad connection pauses. undici waits for five minutes, browsers
+ * forever.
+ */
 const STALL_MS = 60_000;
 
 interface Answer {
@@ -48,7 +60,10 @@ const failed = (url: string, why: string, cause?: unknown): QuantletError =>
   new QuantletError('ERR_DOWNLOAD', `cannot get ${url}: ${why}`, { cause });
 const whole = (text: string | null | undefined): number | undefined => (text && /^\d+$/.test(text) ? Number(text) : undefined);
 
-/** A version without the mark of a weak ETag: servers and their caches add it when they compress, or lose it. */
+/**
+ * A version without the mark of a weak ETag, which servers and caches add when they compress, or
+ * drop.
+ */
 export const weakly = (version: string): string => version.replace(/^W\//, '');
 const versionOf = ({ headers }: Response): string | undefined => {
   const version = headers.get('etag') ?? headers.get('last-modified');
@@ -60,7 +75,7 @@ const pageAdvice = (status: number | undefined): string =>
     ? 'no connection, or a page of another origin that the server does not allow: CORS'
     : `check the address${status === 401 || status === 403 ? ' and the headers it asks for' : ''}`;
 
-/** The answer if it comes in time; else the connection is ended. */
+/** The answer if it arrives in time; otherwise ends the connection. */
 async function inTime<T>(coming: Promise<T>, stallMs: number, abort: () => void): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -78,8 +93,10 @@ async function inTime<T>(coming: Promise<T>, stallMs: number, abort: () => void)
 }
 
 /**
- * Opens `url` at byte `from`. A file that has shrunk or knows no ranges is opened at its beginning.
- * @throws ERR_DOWNLOAD if there is no such file, or the server cannot be reached after some tries; or signal.reason
+ * Opens `url` at byte `from`. If the file has shrunk, or the server has no ranges, it is opened at
+ * its beginning.
+ * @throws ERR_DOWNLOAD if the file does not exist, or the server cannot be reached after several
+ * tries; or signal.reason
  */
 export async function openHttp(url: string, from: number, options: HttpOptions = {}): Promise<HttpFile> {
   const refused = unfetchable(url, options.headers);
@@ -141,7 +158,7 @@ class Requests {
         end();
         this.#closing.throwIfAborted();
         if (error instanceof QuantletError) throw error;
-        ranged = begin > 0; // Some servers and old browsers stumble over the header.
+        ranged = begin > 0; // some servers and old browsers fail on this header
         if (isRefusal(error)) throw failed(this.#url, reasonOf(error), error);
         why = `${reasonOf(error)} (${this.#advice(undefined)})`;
         cause = error;
@@ -184,7 +201,10 @@ class Requests {
 
 const refusalOf = ({ status, statusText }: Response): string => `the server answered ${status} ${statusText}`.trim();
 
-/** The place of a response in the file. @throws ERR_DOWNLOAD for ranges that are compressed, or begin too late */
+/**
+ * The place of a response in the file.
+ * @throws ERR_DOWNLOAD for ranges that are compressed, or begin too late
+ */
 function acceptAnswer(url: string, response: Response, begin: number, abort: () => void): Answer {
   const version = versionOf(response);
   const length = whole(response.headers.get('content-length'));
@@ -202,7 +222,7 @@ function acceptAnswer(url: string, response: Response, begin: number, abort: () 
   return { response, abort, version, start, total: whole(range?.[2]) ?? (length === undefined ? undefined : start + length) };
 }
 
-/** The bytes of a file, from as many answers as that takes. */
+/** Bytes of a file, from as many answers as necessary. */
 class Download {
   readonly #url: string;
   readonly #requests: Requests;
@@ -223,7 +243,10 @@ class Download {
     this.#ready = first;
   }
 
-  /** Bytes from `first` to the end. A broken connection is resumed, at most RETRIES times without progress. */
+  /**
+   * Bytes from `first` to the end. A broken connection is resumed, at most RETRIES times without
+   * progress.
+   */
   async *chunks(first: number): AsyncGenerator<OwnBytes, void> {
     const byteLength = this.#byteLength;
     let at = first;

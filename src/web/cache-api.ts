@@ -14,7 +14,9 @@ export async function cacheShelf(name = 'quantlet'): Promise<Shelf | undefined> 
   }
 }
 
-/** Addresses and contents of the entries of a cache: a file has numbered parts, `meta`, and `used`. */
+/**
+ * Addresses and contents of the entries of a cache: a file has numbered parts, `meta`, and `used`.
+ */
 class CachedParts {
   readonly cache: Cache;
 
@@ -169,7 +171,7 @@ class CacheEntry implements Entry {
     return this.#reader.read(start, end);
   }
 
-  /** Adds a chunk; false if there is no room for it. */
+  /** Adds a chunk. Returns false if there is no room for it. */
   async append(chunk: Uint8Array): Promise<boolean> {
     if (this.#pending.length === 0) this.#pending = new Uint8Array(PART);
     const filledBefore = this.#filled;
@@ -189,7 +191,7 @@ class CacheEntry implements Entry {
     return true;
   }
 
-  /** Stores the pending part; false if there is no room for it. */
+  /** Stores the pending part. Returns false if there is no room for it. */
   async #put(): Promise<boolean> {
     const headers = { 'content-length': String(this.#filled) };
     try {
