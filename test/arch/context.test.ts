@@ -1,4 +1,7 @@
-/** Every type of KV cache and YaRN's flags against native llama.cpp: test/golden/arch/README.md says how its numbers were made. */
+/**
+ * Every type of KV cache, and YaRN's flags, compared with native llama.cpp.
+ * test/golden/arch/README.md says how its numbers were made.
+ */
 import { readFileSync } from 'node:fs';
 import { loadModel, type Build, type KvType, type LoadOptions } from 'quantlet';
 import { describe, expect, it } from 'vitest';
@@ -9,7 +12,7 @@ interface Case {
   readonly model: string;
   readonly k?: KvType;
   readonly v?: KvType;
-  /** Default true: native rotates quantised caches. */
+  /** Default: true, as native rotates quantised caches. */
   readonly rotation?: boolean;
   readonly yarn?: readonly number[];
 }
@@ -23,7 +26,7 @@ const nVocab = golden.length / rows.length / cases.length;
 const native = (i: number): readonly Float32Array[] =>
   rows.map((_, k) => golden.subarray((i * rows.length + k) * nVocab, (i * rows.length + k + 1) * nVocab));
 
-/** The largest difference of two lists of rows, of the first one's largest logit. */
+/** Largest difference of two lists of rows, relative to the first one's largest logit. */
 function apart(a: readonly Float32Array[], b: readonly Float32Array[]): number {
   const largest = Math.max(...a.flatMap((row) => Array.from(row, Math.abs)));
   return Math.max(...a.flatMap((row, k) => Array.from(row, (x, i) => Math.abs(x - b[k][i])))) / largest;
@@ -40,9 +43,11 @@ async function ours(model: string, options: LoadOptions): Promise<Float32Array[]
 }
 
 /**
- * How far from native, by the type of the keys. f32, f16, q8_0 and q4_0: the same rounding, of queries too; sums in another order, and what of the 8-bit
- * queries falls on the other side of a border. The others: native rounds queries to 8 bits (bf16: to bf16), here they meet the widened keys as they are;
- * with this model's sharp attention that moves a logit by as much as 5e-2, and the type itself by 9e-2 to 3e-1.
+ * Tolerance by the type of the keys. F32, f16, q8_0 and q4_0 round as native does, queries
+ * included. What remains is the order of sums, and 8-bit queries that round the other way. For the
+ * other types native rounds queries to 8 bits (bf16: to bf16), while quantlet multiplies them
+ * unrounded with the widened keys. This model's sharp attention turns that into up to 5e-2 of a
+ * logit, while the type itself makes 9e-2 to 3e-1.
  */
 const TOLERANCE: Readonly<Record<KvType, number>> = {
   f32: 1e-4,
@@ -55,7 +60,10 @@ const TOLERANCE: Readonly<Record<KvType, number>> = {
   q4_1: 6e-2,
   iq4_nl: 6e-2,
 };
-/** f16 weights: native rounds activations to f16 before they meet them, and one on the other side of a border goes on through 96 tokens. */
+/**
+ * For f16 weights, native rounds activations to f16 first. One that rounds the other way affects
+ * all of the 96 tokens.
+ */
 const TOLERANCE_F16_WEIGHTS = 5e-3;
 
 describe.each<Build>(['simd', 'relaxed-threads'])('%s', (build) => {
@@ -65,7 +73,7 @@ describe.each<Build>(['simd', 'relaxed-threads'])('%s', (build) => {
     const first = cases.findIndex((c) => c.model === model);
     const got = await ours(model, { build, cacheTypeK: k!, cacheTypeV: v!, cacheRotation: rotation });
     expect(apart(got, want)).toBeLessThan(TOLERANCE[k!]);
-    // The type is heard: without it the answer is another one.
+    // The cache type has an effect: the first case's type gives another answer.
     if (i > first)
       expect(apart(native(first), want)).toBeGreaterThan(k === 'f16' ? TOLERANCE.f16 : k === 'bf16' && v === 'bf16' ? 4e-3 : TOLERANCE[k!]);
   });
@@ -80,7 +88,7 @@ describe("YaRN's flags", () => {
     );
     const got = await ours(model, { build: 'simd', overrideKv, cacheTypeK: 'f32', cacheTypeV: 'f32' });
     expect(apart(native(i), got)).toBeLessThan(TOLERANCE_F16_WEIGHTS);
-    // The factor of the magnitude is for where nothing is mixed: with the file's ext_factor it says nothing.
+    // attn_factor only applies if ext_factor is 0; with the file's ext_factor it changes nothing.
     const silent = yarn.every((value, k) => value < 0 || k === 1);
     if (!silent) expect(apart(native(flags[0].i), native(i))).toBeGreaterThan(0.1);
   });

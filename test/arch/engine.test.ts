@@ -1,4 +1,6 @@
-/** Every architecture on every build against native llama.cpp's answers (test/golden/arch). */
+/**
+ * Every architecture on every build, compared with native llama.cpp's answers (test/golden/arch).
+ */
 import { readFileSync } from 'node:fs';
 import { loadModel, type Build, type Model } from 'quantlet';
 import { describe, expect, test } from 'vitest';
@@ -28,17 +30,24 @@ interface Case {
 const { cases } = JSON.parse(readFileSync(new URL('golden.json', folder), 'utf8')) as { cases: Case[] };
 const f32 = new Float32Array(readFileSync(new URL('golden.f32', folder)).buffer);
 
-/** Of the largest logit: f32 sums in another order; 8-bit activations, where one that is rounded the other way spreads (test/support.ts). */
+/**
+ * Relative to the largest logit. F32: sums in another order. Quantised: an 8-bit activation that
+ * rounds the other way affects what follows (test/support.ts).
+ */
 const TOLERANCE = 2e-3;
 const TOLERANCE_QUANTISED = 3e-2;
-/** Pooled vectors have length one; sums in another order, an f16 cache. Quantised, they may differ as logits may, of the largest element. */
+/**
+ * For pooled vectors, which have length one: sums in another order, and an f16 cache. If quantised,
+ * they may differ as logits may, relative to the largest element.
+ */
 const TOLERANCE_VECTOR = 3e-3;
-/** Ranks are logits of a head; their scale is the head's. */
+/** Ranks are logits of a head with a scale of its own. */
 const TOLERANCE_RANK = 2e-2;
 
 /**
- * Of models that are made here, builds without threads run those with F32 weights and builds with threads the quantised ones: the two have the same
- * arithmetic, and starting threads takes longer than all else.
+ * Selects the models of a build. Of the models that tests make, builds without threads run the F32
+ * ones and builds with threads the quantised ones. Both kinds of builds have the same arithmetic,
+ * and starting threads takes longer than all the rest.
  */
 const runsOn = (build: Build, { model }: Case): boolean =>
   model.endsWith('.gguf') || model.endsWith('-q4_0') === build.endsWith('-threads');
@@ -73,7 +82,8 @@ describe.each(BUILDS)('%s', (build) => {
           return;
         }
         const tolerance = /q4_0|q8_0|mxfp4/.test(c.model) ? TOLERANCE_QUANTISED : TOLERANCE;
-        // The engine's cache is f16: native's own difference with such a cache is allowed on top.
+        // The engine's cache is f16: native's own difference with such a cache is added to the
+        // tolerance.
         const allowed = tolerance * c.largest + c.noiseF16;
         const rows = await logitsOf(model, c.ids);
         for (const [k, row] of c.rows!.entries()) {
@@ -92,7 +102,10 @@ describe.each(BUILDS)('%s', (build) => {
   );
 });
 
-/** What llama.cpp's --yarn-* flags set; native reads these keys for architectures of its own choice, so the scalar model says what is right. */
+/**
+ * Keys set by llama.cpp's --yarn-* flags. Native reads them for some architectures only, so the
+ * scalar model is the reference.
+ */
 test.each([
   [{ yarn_beta_fast: 8, yarn_beta_slow: 0.5 }],
   [{ yarn_ext_factor: 0.5 }],
@@ -110,7 +123,7 @@ test.each([
   const want = reference(gguf).logits(ids, 256);
   const largest = Math.max(...want.flatMap((row) => [...row].map(Math.abs)));
   const off = (a: Iterable<number>, b: ArrayLike<number>): number => Math.max(...[...a].map((v, i) => Math.abs(v - b[i]) / largest));
-  // The factor of the magnitude is for where nothing is mixed.
+  // attn_factor only applies if ext_factor is 0.
   const silent = Object.keys(changed).join() === 'yarn_attn_factor';
   expect(off(want.at(-1)!, before.at(-1)!) > 1e-2).toBe(!silent);
   const overrideKv = Object.fromEntries(keys);

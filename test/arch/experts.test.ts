@@ -1,4 +1,7 @@
-/** Mixtures beyond native's answers (engine.test.ts): the same bits in any cut and on any number of threads, which experts are used, and what is refused. */
+/**
+ * Mixtures, apart from native's answers (engine.test.ts): the same bits for any batches and number
+ * of threads, the experts that are used, and refusals.
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { loadModel, type LoadOptions, type Model } from 'quantlet';
@@ -14,7 +17,7 @@ import { reference } from '../reference/llm.ts';
 import { failure, logitsOf, patchedLlama, randomIds, runCli, temporaryFolder, TOLERANCE, writeTo } from '../support.ts';
 
 const golden = (name: string): string => fileURLToPath(new URL(`../golden/arch/${name}.gguf`, import.meta.url));
-/** A golden model by its name, committed or made. */
+/** A golden model by its name: a committed file, or one that tests make. */
 const sourceOf = (name: string): string | Uint8Array => (name in MADE ? goldenModel(name) : golden(name));
 const IDS = randomIds(40, 272, 7);
 
@@ -33,7 +36,7 @@ async function withModel<T>(source: string | Uint8Array, options: LoadOptions, u
 }
 
 describe.each(BUILDS)('%s', (build) => {
-  // Latent attention is a graph of its own, and no kernel.
+  // One build is enough for latent attention, which is a graph but not a kernel.
   const latent = build === 'simd-threads' ? ['deepseek2-mla-q4_0'] : [];
   it.each(['llama-moe', 'gpt-oss-mxfp4', ...latent])(
     '%s: the same bits token by token as in one batch, with 1 and 3 threads',
@@ -46,11 +49,11 @@ describe.each(BUILDS)('%s', (build) => {
   );
 });
 
-describe('what no golden model has', () => {
+describe('variants that no golden model has', () => {
   const logits = (source: string | Uint8Array): Promise<Float32Array[]> =>
     withModel(source, { build: 'simd', cacheTypeK: 'f32', cacheTypeV: 'f32' }, (model) => logitsOf(model, IDS));
 
-  it('gate and up of an expert in one tensor, gate first: the same bits as apart', async () => {
+  it('gate and up of an expert in one tensor, gate first: the same bits as in two', async () => {
     const file = readFileSync(golden('qwen3moe'));
     const { tensors } = await readGGUF(toBytes(file));
     const patch: Record<string, { type: TypeTraits; ne: number[]; data: Uint8Array } | undefined> = {};
@@ -68,7 +71,7 @@ describe('what no golden model has', () => {
     expect(await logits(await patchedLlama({ tensors: patch }, golden('qwen3moe')))).toEqual(await logits(golden('qwen3moe')));
   });
 
-  it('a bias that chooses and does not weigh, with groups', async () => {
+  it('a bias that changes the selection but not the weights, with groups', async () => {
     const bias = Float32Array.of(0.3, -0.2, 0.1, 0.4, -0.3, 0, 0.2, -0.1);
     const tensors = { 'blk.1.exp_probs_b.bias': { type: TYPE.f32, ne: [8], data: new Uint8Array(bias.buffer) } };
     const bytes = await patchedLlama({ tensors }, golden('smallthinker'));
@@ -84,14 +87,14 @@ describe('what no golden model has', () => {
 
 describe('quantlet inspect --experts', () => {
   const text = 'the cat sat at a hat, the mats';
-  it('counts what the scalar model chooses', async () => {
+  it('counts the selections of the scalar model', async () => {
     const { code, stdout } = await runCli(['inspect', golden('qwen3moe'), '--experts', '-p', text, '--json']);
     const use = JSON.parse(stdout) as { tokens: number; layers: { layer: number; used: number; tokens: number[] }[] };
     const ids = await withModel('qwen3moe', { build: 'simd' }, (model) => Promise.resolve(model.tokenize(text)));
     const want = reference(readGguf(readFileSync(golden('qwen3moe')))).expertUse(ids, 256);
     expect([code, use]).toEqual([0, { tokens: ids.length, layers: want.map((tokens, layer) => ({ layer, used: 2, tokens })) }]);
   });
-  it('is a table for people, and says what it cannot do', async () => {
+  it('prints a table, and says what it cannot do', async () => {
     const file = writeTo(temporaryFolder(), 'text.txt', text);
     const { stdout } = await runCli(['inspect', '--experts', '-m', golden('llama-moe'), '-f', file]);
     expect(stdout).toMatch(/^\d+ tokens; of 100 .*\nblk\.0: 2 of 5 experts a token, \d never used\n +0: .*\nblk\.1: /);
@@ -102,7 +105,7 @@ describe('quantlet inspect --experts', () => {
   });
 });
 
-describe('what is refused before a kernel runs', () => {
+describe('refusals before a kernel runs', () => {
   it.each<[what: string, overrideKv: NonNullable<LoadOptions['overrideKv']>, code: string, message: RegExp]>([
     ['no expert used', { expert_used_count: 0 }, 'ERR_GGUF_INVALID', /expert_used_count is 0; expected 1 to 8/],
     ['more used than there are', { expert_used_count: 9 }, 'ERR_GGUF_INVALID', /expert_used_count is 9; expected 1 to 8/],
@@ -152,7 +155,7 @@ describe('what is refused before a kernel runs', () => {
     });
   });
 
-  it('a gating that there is not', async () => {
+  it('an unknown gating function', async () => {
     const overrideKv = { 'smallthinker.expert_gating_func': 4 };
     expect(await failure(() => withModel('smallthinker', { build: 'simd', overrideKv }, () => Promise.resolve()))).toMatchObject({
       code: 'ERR_GGUF_INVALID',

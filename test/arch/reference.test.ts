@@ -8,7 +8,7 @@ import type { Pooling } from '../reference/llm.ts';
 
 interface Golden {
   readonly model: string;
-  /** Adapters are test/model/lora.test.ts's business. */
+  /** LoRA adapter; adapters are tested in test/model/lora.test.ts. */
   readonly lora?: object;
   readonly n_ctx: number;
   readonly ids: readonly number[];
@@ -26,10 +26,14 @@ const raw = readFileSync(new URL('golden.f32', folder));
 const values = new Float32Array(raw.buffer.slice(raw.byteOffset, raw.byteOffset + raw.byteLength));
 const typeOf = (tensors: Iterable<{ type: number }>) => [...tensors].reduce((a, t) => Math.max(a, t.type), 0);
 
-/** Of the largest |logit|. The reference rounds where ggml rounds, so that only f32 against f64 is left (below 2e-6); where a value lies
- * on the border between two f16 or q8_0 values the two may still part, by what one such step does (TOLERANCE in test/support.ts). */
+/**
+ * Relative to the largest |logit|, by type of weights. The reference rounds where ggml rounds, so
+ * that only f32 versus f64 remains (below 2e-6). Values at the border between two f16 or q8_0
+ * values may still round differently; the bounds allow one such step (TOLERANCE in
+ * test/support.ts).
+ */
 const tolerances: Record<number, number> = { 0: 1e-5, 1: 2e-3, 8: 3e-2, 39: 3e-2 };
-/** gelu's table has f16 arguments and values, whatever the weights' type. */
+/** gelu's table has f16 arguments and values, whatever the type of the weights. */
 const geluTolerance = 2e-3;
 const gelus = /gemma|starcoder|falcon(?!-h1)|(?<!neo-|euro)bert|t5(encoder)?$/;
 
@@ -47,7 +51,7 @@ describe('the scalar reference against native llama.cpp', () => {
         const reads = c.model.startsWith('t5');
         const all = model.logits(reads ? c.ids : [...c.ids, ...written], c.n_ctx);
         got = c.rows!.flatMap((r) => [...all[r]]);
-        // Where an encoder reads the prompt, the text begins with the decoder's start.
+        // If an encoder reads the prompt, the text begins with the decoder's start token.
         const best = (reads ? model.logits(c.ids, c.n_ctx, written) : all.slice(c.ids.length - 1)).map((l) =>
           l.reduce((a, v, i) => (v > l[a] ? i : a), 0),
         );
@@ -67,7 +71,10 @@ describe('the scalar reference against native llama.cpp', () => {
   }
 });
 
-/** Metadata that must matter: model, key, another value. A golden file that does not notice a rule proves nothing about it. */
+/**
+ * Metadata that must have an effect: model, key, another value. A golden file that a rule does not
+ * change proves nothing about the rule.
+ */
 const rules: [model: string, key: string, value: MetaValue][] = [
   ['llama', 'rope.freq_base', 5000],
   ['llama', 'attention.layer_norm_rms_epsilon', 0.1],
@@ -146,7 +153,7 @@ const rules: [model: string, key: string, value: MetaValue][] = [
   ['qwen2vl', 'rope.dimension_sections', [2, 1, 1, 0]],
   ['qwen3vl', 'rope.dimension_sections', [3, 3, 2, 0]],
 ];
-/** Tensors that must matter beyond those without which nothing runs: model, tensor to leave out. */
+/** Optional tensors that must have an effect: model, tensor to leave out. */
 const optional: [model: string, tensor: string][] = [
   ['llama-rope-freqs', 'rope_freqs.weight'],
   ['qwen2', 'blk.0.attn_q.bias'],
@@ -161,7 +168,7 @@ const optional: [model: string, tensor: string][] = [
   ['starcoder2', 'blk.0.attn_output.bias'],
   ['starcoder2', 'output_norm.bias'],
   ['stablelm-parallel', 'blk.0.attn_k_norm.weight'],
-  // The norms before the last products take the scales of v and up out again.
+  // Scales of v and up are not listed: the norms before the last products cancel them.
   ['bitnet', 'blk.1.attn_q.scale'],
   ['bitnet', 'blk.1.attn_k.scale'],
   ['bitnet', 'blk.1.attn_output.scale'],
@@ -220,7 +227,7 @@ describe('the golden models notice every rule', () => {
     const largest = before.reduce((a, v) => Math.max(a, Math.abs(v)), 0);
     return before.reduce((a, v, i) => Math.max(a, Math.abs(v - after[i])), 0) / largest;
   }
-  /** Five times what F16 models are allowed to differ by. */
+  /** Five times the tolerance of F16 models. */
   const visible = 1e-2;
   it.each(rules)('%s: %s', (name, key, value) => {
     const prefix = (meta: Map<string, MetaValue>): string =>

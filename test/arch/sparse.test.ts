@@ -1,6 +1,7 @@
 /**
- * The architectures of PowerInfer (llama with ReLU, bamboo, falcon with ReLU, opt), dense, by neurons' rows and with predictors, against scalar f64: native
- * llama.cpp has two of them and computes none of them so.
+ * PowerInfer's architectures (llama with ReLU, bamboo, falcon with ReLU, opt): dense, with a row
+ * per neuron, and with predictors, compared with scalar f64. Native llama.cpp has two of them and
+ * computes them densely only.
  */
 import { loadModel, type LoadOptions } from 'quantlet';
 import { existsSync, readFileSync } from 'node:fs';
@@ -17,7 +18,7 @@ import { goldenModel, SPARSE } from './golden-models.ts';
 
 const IDS = randomIds(19, 272, 5);
 
-/** @param from the first of the tokens whose logits are wanted */
+/** @param from index of the first token whose logits are returned */
 async function logits(
   model: Uint8Array | string,
   options: LoadOptions,
@@ -39,7 +40,7 @@ async function logits(
   }
 }
 
-/** The largest difference, of the largest logit. */
+/** Largest difference, relative to the largest logit. */
 function apart(got: readonly ArrayLike<number>[], want: readonly Float64Array[]): number {
   const largest = Math.max(...want.flatMap((row) => [...row].map(Math.abs)));
   return Math.max(...want.flatMap((row, r) => [...row].map((v, i) => Math.abs(v - got[r][i])))) / largest;
@@ -49,7 +50,7 @@ const models = Object.keys(SPARSE);
 const want = new Map(models.map((name) => [name, reference(readGguf(goldenModel(name))).logits(IDS, 64)]));
 
 describe('the reference', () => {
-  it.each(['llama', 'bamboo', 'falcon', 'opt'])('%s: rows are the dense model, predictors leave neurons out', (name) => {
+  it.each(['llama', 'bamboo', 'falcon', 'opt'])('%s: rows give the dense model, predictors leave out neurons', (name) => {
     expect(apart(want.get(`${name}-rows`)!, want.get(`${name}-relu`)!)).toBeLessThan(1e-12);
     expect(apart(want.get(`${name}-predicted`)!, want.get(`${name}-relu`)!)).toBeGreaterThan(1e-2);
   });
@@ -65,7 +66,7 @@ describe('the reference', () => {
 });
 
 describe.each(BUILDS.filter((build) => !build.endsWith('-threads')))('%s', (build) => {
-  // Dense, they have nothing that other architectures have not.
+  // Dense models use no op that other architectures do not, so one build is enough.
   it.each(models.filter((name) => build === 'simd' || !name.endsWith('-relu')))('%s', async (name) => {
     expect(apart(await logits(goldenModel(name), { build }), want.get(name)!)).toBeLessThan(TOLERANCE.f32);
   });
@@ -101,11 +102,14 @@ it("opt's learnt positions end where its table does", async () => {
   expect([code, message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(/65 tokens.*64 at most/)]);
 });
 
-describe('heads that are left out of tokens that are generated', () => {
+describe('generated tokens that skip heads', () => {
   const folder = temporaryFolder();
   const [share, from] = [0.5, 6];
   const files: Record<string, Promise<string>> = {};
-  /** Models with one product of q, k and v or three, with biases, with a norm before the last product. */
+  /**
+   * Models with one product for q, k and v or three, with biases, and with a norm before the last
+   * product.
+   */
   const made = (name: string): Promise<string> =>
     (files[name] ??= (async () => {
       const file = join(folder, `${name}.gguf`);
@@ -130,19 +134,19 @@ describe('heads that are left out of tokens that are generated', () => {
     expect(apart(await logits(await made(name), { build: 'simd', attnHeads: share }, [16], from), want)).toBeLessThan(TOLERANCE.f32);
   });
 
-  it.each(RUNS)('%s, %i threads: the same bits in any batch, beside the reference', async (build, threads) => {
+  it.each(RUNS)('%s, %i threads: the same bits in any batch, close to the reference', async (build, threads) => {
     const model = await made('llama-relu');
     const whole = await logits(model, { build, threads, attnHeads: share }, [19], from);
     expect(apart(whole, ofTokens('llama-relu'))).toBeLessThan(TOLERANCE.f32);
     expect(bitDifference(await logits(model, { build, threads, attnHeads: share, links: 2 }, [from, 1, 1, 5, 1], from), whole)).toBe('');
   });
 
-  it('all of them give what the dense weights do', async () => {
+  it('with all heads, the result of the dense weights', async () => {
     const model = await made('llama-relu');
     expect(apart(await logits(model, { build: 'simd', attnHeads: 1 }), want.get('llama-relu')!)).toBeLessThan(TOLERANCE.f32);
   });
 
-  it('a head whose numbers are none is never left out', async () => {
+  it('a head with NaN is never left out', async () => {
     const name = 'blk.1.attn_v.weight';
     const path = await made('llama-relu');
     const { ne } = readGguf(readFileSync(path)).tensors.get(name)!;
@@ -190,10 +194,10 @@ describe('neurons of experts', () => {
     expect(bitDifference(await logits(sparse, { build, threads, links: 2 }, [5, 1]), whole)).toBe('');
   });
 
-  it('nothing is read of those that do not fire', async () => {
+  it('nothing is read of neurons that do not fire', async () => {
     const tensors = readGguf(readFileSync(await rowsOf())).tensors;
     const [n, rows] = tensors.get(`${up}.weight`)!.ne;
-    // The fourth neuron of each expert: a gate that is shut, and numbers that are none behind it.
+    // The fourth neuron of each expert gets a closed gate, and NaN in its other weights.
     const other = (name: string, v: number): [string, { type: typeof TYPE.f32; ne: readonly number[]; data: Uint8Array }] => {
       const t = tensors.get(`${name}.weight`)!;
       const values = Float32Array.from({ length: t.ne[0] * t.ne[1] * t.ne[2] }, (_, i) =>

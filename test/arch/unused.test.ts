@@ -1,4 +1,4 @@
-/** Tensors that nothing reads: none in a model of any architecture, told in one that has some. */
+/** Unused tensors: no architecture has one in its model, and a model that has some reports them. */
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { canRun } from '../../src/engine/can-run.ts';
@@ -22,7 +22,7 @@ it.each([...models, shippedModel])('%s: none', async (model) => {
   expect(await unused(model === shippedModel ? readFileSync(model) : bytesOf(model))).toBeUndefined();
 });
 
-it('names those that there are, but layers that predict further tokens', async () => {
+it('names them, except those of layers that predict further tokens', async () => {
   const row = { type: TYPE.f32, ne: [32] };
   expect(
     await unused(
