@@ -15,7 +15,7 @@ export const shippedModel = fileURLToPath(new URL('models/tiny-stories-q4_0.gguf
 const sharedFolder = new URL('../shared/', root);
 export const hasShared = existsSync(sharedFolder);
 
-/** Paths of the .gguf files in a folder of ../shared; none without it. */
+/** Paths of the .gguf files in a folder of ../shared; empty without it. */
 export const sharedFiles = (folder: string): string[] => {
   const at = new URL(folder, sharedFolder);
   return existsSync(at)
@@ -30,7 +30,7 @@ export interface CountedFile extends Bytes, AsyncDisposable {
   readonly bytesRead: number;
 }
 
-/** A file that is read piece by piece and counts what it gave. */
+/** A file that is read in pieces and counts the bytes read. */
 export const openFile = async (path: string): Promise<CountedFile> => {
   const file = await open(path);
   let bytesRead = 0;
@@ -50,7 +50,7 @@ export const openFile = async (path: string): Promise<CountedFile> => {
   };
 };
 
-/** The QuantletError a promise rejects with; anything else fails the test. */
+/** Returns the QuantletError that a promise rejects with; anything else fails the test. */
 export const quantletError = async (promise: Promise<unknown>): Promise<QuantletError> => {
   const error = await promise.then(
     () => new Error('it did not reject'),
@@ -70,7 +70,7 @@ export const str = (text: string): number[] => {
 
 export const MAGIC = [0x47, 0x47, 0x55, 0x46];
 
-/** A file from its parts, with as many zero bytes of data as asked for. */
+/** Assembles a file from its parts, followed by `data` zero bytes. */
 export const assemble = (parts: {
   version?: number;
   tensors?: number[][];
@@ -96,7 +96,7 @@ export const assemble = (parts: {
   return file;
 };
 
-/** One entry of the tensor table. */
+/** An entry of the tensor table. */
 export const tensor = (name: string, ne: readonly (number | bigint)[], type = 0, offset: number | bigint = 0): number[] => [
   ...str(name),
   ...u32(ne.length),
@@ -105,7 +105,7 @@ export const tensor = (name: string, ne: readonly (number | bigint)[], type = 0,
   ...u64(offset),
 ];
 
-/** A small valid model: some metadata of every type and two tensors. */
+/** A small valid model: metadata of every type and two tensors. */
 export const smallFile = (): Uint8Array => {
   const metadata = new Map<string, WriteValue>([
     ['general.architecture', { type: 'str', value: 'llama' }],

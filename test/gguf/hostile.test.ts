@@ -14,7 +14,7 @@ const nested = (depth: number): number[] =>
     .flat()
     .concat(u32(U8), u64(0));
 
-/** What is wrong, the file, the code, and what the message must say was found and was expected. */
+/** Name, file, error code, and what the message must say was found and was expected. */
 const CASES: readonly (readonly [name: string, file: Uint8Array, code: QuantletErrorCode, found: RegExp, expected: RegExp])[] = [
   ['empty file', new Uint8Array(0), 'ERR_GGUF_MAGIC', /0 bytes/, /expected a GGUF file/],
   ['text', bytesOf('hello, world'), 'ERR_GGUF_MAGIC', /68 65 6c 6c/, /expected 47 47 55 46/],

@@ -1,4 +1,4 @@
-/** Headers made to exhaust memory: what reading one takes, or refusing it, stays below its size + 200 MB. */
+/** Headers made to exhaust memory: reading or refusing one takes less than its size + 200 MB. */
 import { expect, it } from 'vitest';
 import { root, runNode } from '../support.ts';
 import { assemble, str, u32, u64 } from './files.ts';
@@ -11,7 +11,7 @@ const array = (key: string, type: number, n: number): number[] => [...str(key), 
 const letters = (n: number): number[] => str('abcdefghijklmnopqrstuvwxyz'.slice(0, n));
 const many = (item: number[]): number => Math.floor(NEARLY_ALL / item.length);
 
-/** What is repeated behind what beginning, how often. */
+/** Headers: a start, and an item that is repeated `times` times after it. */
 const HEADERS: readonly (readonly [name: string, start: Uint8Array, item: number[], times: number])[] = [
   ['bools', assemble({ metadata: [array('a', BOOL, NEARLY_ALL)] }), [1], NEARLY_ALL],
   [

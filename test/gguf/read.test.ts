@@ -51,7 +51,7 @@ test("PowerInfer's files begin with PWRI, and are GGUF otherwise", async () => {
   expect(await readGGUF(toBytes(theirs))).toEqual(await readGGUF(toBytes(small)));
 });
 
-/** The models of the tests, the one that ships, and those of ../shared where they are. */
+/** Models of the tests, the shipped one, and those of ../shared if present. */
 const golden = new URL('../golden/arch/', import.meta.url);
 const committed = readdirSync(golden)
   .filter((name) => name.endsWith('.gguf'))
@@ -65,19 +65,22 @@ const models = [
 ];
 
 describe('files of llama.cpp and of its converters', () => {
-  test.each(models.map((path) => [basename(path), path]))('%s: the sizes of all tensors leave no gap but alignment', async (_, path) => {
-    await using file = await openFile(path);
-    const gguf = await readGGUF(file);
-    expect(gguf.tensors.size).toBeGreaterThan(0);
-    let end = gguf.dataOffset;
-    for (const t of gguf.tensors.values()) {
-      expect([t.name, t.offset]).toEqual([t.name, end]);
-      end = t.offset + Math.ceil(t.byteLength / 32) * 32;
-    }
-    expect(end).toBe(gguf.byteLength);
-  });
+  test.each(models.map((path) => [basename(path), path]))(
+    '%s: the sizes of all tensors leave no gaps except alignment',
+    async (_, path) => {
+      await using file = await openFile(path);
+      const gguf = await readGGUF(file);
+      expect(gguf.tensors.size).toBeGreaterThan(0);
+      let end = gguf.dataOffset;
+      for (const t of gguf.tensors.values()) {
+        expect([t.name, t.offset]).toEqual([t.name, end]);
+        end = t.offset + Math.ceil(t.byteLength / 32) * 32;
+      }
+      expect(end).toBe(gguf.byteLength);
+    },
+  );
 
-  test('a tensor of every type: its size, and no gap behind it', async () => {
+  test('a tensor of every type: its size, and no gap after it', async () => {
     const ofFiles = Object.values(TYPE).filter(({ id }) => typeById(id));
     const all = ofFiles.map((type) => ({
       name: type.name,
@@ -128,7 +131,7 @@ describe('a large vocabulary', () => {
     );
     const start = performance.now();
     const gguf = await readGGUF(toBytes(file));
-    // Measured at 0.1 to 0.2 s; the limit only catches something quadratic.
+    // Typically 0.1 to 0.2 s; the limit only catches something quadratic.
     expect(performance.now() - start).toBeLessThan(3000);
     expect(gguf.metadata.get('tokens')).toEqual(tokens);
     expect(gguf.metadata.get('merges')).toEqual(merges);
@@ -136,7 +139,9 @@ describe('a large vocabulary', () => {
 });
 
 describe('fuzz', () => {
-  /** Rejects with nothing but a QuantletError, and reads no more than the file has. */
+  /**
+   * Checks that reading throws nothing but a QuantletError, and reads no more than the file has.
+   */
   const survives = async (file: Uint8Array): Promise<void> => {
     let bytesRead = 0;
     const bytes = toBytes({
@@ -151,7 +156,8 @@ describe('fuzz', () => {
     } catch (error) {
       if (!(error instanceof QuantletError)) throw error;
     }
-    // Windows overlap where a value does not fit the rest of one: at most twice over, and the first bytes.
+    // Windows overlap if a value does not fit in the rest of one: at most twice over, plus the
+    // first bytes.
     expect(bytesRead).toBeLessThanOrEqual(2 * file.byteLength + 64 * 1024);
   };
   const shipped = new Uint8Array(readFileSync(shippedModel));
@@ -159,7 +165,7 @@ describe('fuzz', () => {
 
   test('flipped bytes in the shipped header', async () => {
     const length = await headerLength();
-    // Most bytes are a vocabulary: half of the flips go to the fields before and after it.
+    // Most bytes are a vocabulary, so half of the flips go to the fields before and after it.
     const place = fc.oneof(fc.nat(length - 1), fc.nat(1200), fc.integer({ min: length - 2600, max: length - 1 }));
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(place, fc.nat(255)), { minLength: 1, maxLength: 4 }), async (flips) => {

@@ -19,7 +19,10 @@ interface Overrides {
   readonly extra?: Map<string, WriteValue>;
 }
 
-/** Part `i` of the shipped model cut into `count` files, as gguf-split does it: the first part holds the model's metadata. */
+/**
+ * Part `i` of the shipped model split into `count` files, as gguf-split does: the first part has
+ * the model's metadata.
+ */
 const cut = (i: number, count: number, overrides: Overrides = {}): Uint8Array => {
   const { no = i, count: said = count, total = whole.tensors.size, extra = new Map<string, WriteValue>() } = overrides;
   const metadata = new Map<string, WriteValue>(

@@ -42,7 +42,7 @@ const VALUES: readonly (readonly [type: GGUFType, value: GGUFValue])[] = [
   ['arr[arr[arr[str]]]', [[['a'], []]]],
 ];
 
-describe('what is written is read again', () => {
+describe('written files are read back', () => {
   test('every type of value, v2 and v3', async () => {
     const metadata = new Map<string, WriteValue>(VALUES.map(([type, value], i) => [`key.${i}`, { type, value }]));
     for (const version of [2, 3]) {

@@ -1,4 +1,7 @@
-/** The op that adds up the squares of what a matrix is given (in_sum2): its sums on every build, and where a graph has it. */
+/**
+ * The op that sums the squares of a matrix's inputs (in_sum2): its sums on every build, and its
+ * place in a graph.
+ */
 import { describe, expect, it } from 'vitest';
 import { in_sum2, withInputSums } from '../../src/graph/input-sums.ts';
 import { lower } from '../../src/graph/lower.ts';
@@ -14,7 +17,10 @@ import { failure } from '../support.ts';
 
 const f32 = (name: string, ne0: number, ne1: number): Tensor => leaf(name, TYPE.f32, [ne0, ne1, 1, 1]);
 
-/** Sums of `rows` rows of n columns, beside each other in rows of n + gap, added to `before`; nth threads run one after another. */
+/**
+ * Sums squares of rows of n columns, which lie n + gap apart, and adds them to `before`. The nth
+ * threads run one after another.
+ */
 function sumsOf(build: Build, n: number, gap: number, rows: Float32Array, before: Float32Array, nth: number): Float32Array {
   const k = instantiate(build, 32);
   k.arena.reset();
@@ -54,11 +60,11 @@ describe.each(BUILDS)('%s', (build) => {
     }
   });
 
-  it.each([1, 2])('rows of experts go to sums of their own, which count them (%i activations a token)', (activations) => {
+  it.each([1, 2])('each expert has sums and a count of its own (%i activations per token)', (activations) => {
     const [n, used, tokens, experts] = [21, 2, 5, 4];
     const k = instantiate(build, 32);
     const rows = gaussian(n * activations * tokens, 3);
-    const which = Int32Array.of(0, 3, 3, 1, 1, 0, 0, 3, -1, 4); // the last two are none
+    const which = Int32Array.of(0, 3, 3, 1, 1, 0, 0, 3, -1, 4); // the last two ids are invalid
     const x = leaf('x', TYPE.f32, [n, activations, tokens, 1]);
     const ids = leaf('ids', TYPE.i32, [used, tokens, 1, 1]);
     const [sums, counts] = [f32('sums', n, experts), f32('counts', experts, 1)];
@@ -84,7 +90,7 @@ describe.each(BUILDS)('%s', (build) => {
     expect([...k.arena.readF32(counts.data, experts)]).toEqual([3, 2, 0, 3]);
   });
 
-  it('what is none stays none, and no other column takes it', () => {
+  it('NaN stays NaN, and does not spread to other columns', () => {
     const rows = Float32Array.of(1, NaN, 3, Infinity, 1e30, -0);
     expect([...sumsOf(build, 6, 0, rows, new Float32Array(6), 2)]).toEqual([1, NaN, 9, Infinity, Infinity, 0]);
   });
@@ -96,7 +102,7 @@ describe('a graph with sums', () => {
   const products = [mul_mat(q, x), mul_mat(k, x)];
   const nodes = expand([...products, mul_mat(up, products[0])]);
 
-  it('has them once for each input, before the first product that reads it', () => {
+  it('has one for each input, before the first product that reads it', () => {
     const { nodes: got, sums } = withInputSums(nodes, (name) => name !== 'none');
     expect(
       [...sums].map(
@@ -118,7 +124,7 @@ describe('a graph with sums', () => {
     expect(ops).toEqual(['rms_norm', 'in_sum2', 'mul_mat', 'mul_mat', 'in_sum2', 'mul_mat']);
   });
 
-  it('is as it was where nothing is measured', () => {
+  it('is unchanged if nothing is measured', () => {
     const { nodes: got, sums } = withInputSums(nodes, () => false);
     expect(got).toEqual(nodes);
     expect(sums.size).toBe(0);

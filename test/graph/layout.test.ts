@@ -1,4 +1,7 @@
-/** src/graph/layout.ts is the mirror of what the kernels read: compared with their source text, and with the modules themselves. */
+/**
+ * Checks that src/graph/layout.ts mirrors what the kernels read: by their source text, and by the
+ * modules themselves.
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
@@ -64,11 +67,11 @@ import { root } from '../support.ts';
 
 const source = (name: string): string => readFileSync(new URL(`assembly/${name}.ts`, root), 'utf8');
 
-/** `const NAME: type = number;` of a file. */
+/** Values of `const NAME: type = number;` in a file. */
 const constants = (name: string): Record<string, number> =>
   Object.fromEntries([...source(name).matchAll(/^(?:export )?const (\w+): \w+ = (-?\w+);/gm)].map((m) => [m[1], Number(m[2])]));
 
-/** Fields of an unmanaged class, in order; each is four bytes. */
+/** Names of an unmanaged class's fields, in order. Each has four bytes. */
 function fields(className: string, file = 'runtime/tensor'): string[] {
   const body = new RegExp(`export class ${className} \\{([^]*?)\\n\\}`).exec(source(file))![1];
   return [...body.matchAll(/^ {2}(\w+): (u32|i32|f32|usize|Tensor);/gm)].map((m) => m[1]);
@@ -113,7 +116,7 @@ it('assembly/ops: what BINARY, UNARY and CPY do', () => {
     [...source(name).matchAll(/^@unmanaged\s+class (\w+) \{\s+\/\* (\d+) \*\//gm)].map((m) => `${m[2]} ${m[1].toLowerCase()}`);
   const listed = (kinds: Readonly<Record<string, number>>): string[] =>
     Object.entries(kinds).map(([name, code]) => `${code} ${name.replace('_', '')}`);
-  /** What a function's switch calls: a class, or a function of the unit's name. */
+  /** Targets of a function's switch: a class, or a function with the unit's name. */
   const cases = (name: string, of: string): string[] => {
     const [body] = source(name).split(`function ${of}(`)[1].split('default:');
     return [...body.matchAll(/case (\d+): return (?:\w+<(\w+)>|(?:map_)?(\w+)\()/g)].map(
@@ -266,7 +269,8 @@ describe.each(BUILDS)('%s', (build) => {
     w[PLAN.dims] = dims;
     w[PLAN.cursorBytes] = 3 * 4;
     w[PLAN.cursors] = cursors;
-    w.set([at + 80, 0, at + 84, 1], 32); // ne of a tensor by tokens, ne of one by outputs
+    // ne of one tensor follows the tokens, ne of another the outputs
+    w.set([at + 80, 0, at + 84, 1], 32);
     k.call('begin', at, 19, 5);
     expect([w[20], w[21], w[22]]).toEqual([19, 5, 77]);
     expect([...w.slice(48, 49 + 3 * RANGES)]).toEqual([...new Array<number>(3 * RANGES).fill(0), 77]);

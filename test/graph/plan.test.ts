@@ -1,4 +1,7 @@
-/** Plans: memory that lives together never overlaps, threads meet where data needs it and nowhere else. */
+/**
+ * Plans: tensors that are alive at the same time never share bytes, and threads meet (barriers)
+ * exactly where data requires it.
+ */
 import { describe, expect, it } from 'vitest';
 import { llama } from '../../src/arch/llama.ts';
 import type { HParams } from '../../src/arch/hparams.ts';
@@ -20,7 +23,7 @@ import { randomIds } from '../support.ts';
 
 const TARGET: Target = { isa: 'relaxed' };
 const COMPUTE_AT = 1 << 20;
-/** llama's graph reads no metadata beyond its hparams. */
+/** llama's graph reads no metadata except its hparams. */
 const EMPTY: GGUF = {
   version: 3,
   metadata: new Map(),
@@ -40,7 +43,7 @@ const describeRecord = (r: OpRecord, i: number): string => `${i} ${r.code} ${r.d
 
 function planOf(roots: readonly Tensor[], keep: readonly Tensor[], leaves: readonly Tensor[] = []): GraphPlan {
   const plan = createGraphPlan(lower(expand(roots), TARGET), keep);
-  // Leaves lie one after the other below the compute region.
+  // Leaves lie one after another below the compute region.
   let at = 4096;
   for (const t of new Set([...leaves, ...plan.tensors.map(base).filter((x) => x.op === 'leaf')])) {
     t.data = at;
@@ -51,7 +54,7 @@ function planOf(roots: readonly Tensor[], keep: readonly Tensor[], leaves: reado
   return plan;
 }
 
-/** First pair of results that are alive at the same time and share bytes, or ''. */
+/** The first pair of results that are alive at the same time and share bytes, or ''. */
 function sharing(plan: GraphPlan, keep: readonly Tensor[]): string {
   const born = new Map<Tensor, number>();
   const dies = new Map<Tensor, number>();
@@ -74,7 +77,10 @@ function sharing(plan: GraphPlan, keep: readonly Tensor[]): string {
   return '';
 }
 
-/** A pair of records that touch the same bytes without a meeting in between, or a meeting that no pair needs; '' where all is right. */
+/**
+ * A pair of records that touch the same bytes without a barrier in between, or a barrier that no
+ * pair needs; '' if there is no fault.
+ */
 function barrierFault({ records }: GraphPlan): string {
   const meet = barriers(records);
   const clash = (a: OpRecord, b: OpRecord): boolean =>
@@ -90,7 +96,7 @@ function barrierFault({ records }: GraphPlan): string {
   return '';
 }
 
-/** Layers of random operators over random earlier results, some of them under other shapes. */
+/** Layers of random operators over random earlier results, some of them in other shapes. */
 function randomGraph(seed: number): { roots: Tensor[]; keep: Tensor[] } {
   const numbers = randomIds(400, 1 << 16, seed);
   let n = 0;
@@ -109,10 +115,10 @@ function randomGraph(seed: number): { roots: Tensor[]; keep: Tensor[] } {
     else if (op === 1) results.push(add(some(), some()));
     else if (op === 2) results.push(swiglu(some(), some()));
     else if (op === 3) {
-      const sum = add(some(), some()); // fused with the norm behind it
+      const sum = add(some(), some()); // fused with the norm that follows
       results.push(sum, rms_norm(sum, { weight: leaf(`norm${i}`, TYPE.f32, [width, 1, 1, 1]), eps: 1e-5 }));
     } else if (op === 4)
-      results.push(cont(transpose(cont(transpose(some()))))); // there and back, the long way
+      results.push(cont(transpose(cont(transpose(some()))))); // transposed twice
     else if (op === 5) {
       const [a, b] = [some(), some()];
       results.push(mul_mat(leaf(`w${n}`, TYPE.f32, [2 * width, width, 1, 1]), concat(a, b, 0)), add(a, b));
@@ -123,7 +129,7 @@ function randomGraph(seed: number): { roots: Tensor[]; keep: Tensor[] } {
 }
 
 describe('random graphs', () => {
-  it('results that live together never share bytes; meetings are where bytes need them', () => {
+  it('results alive at the same time never share bytes; barriers are where bytes need them', () => {
     for (let seed = 1; seed <= 150; seed++) {
       const { roots, keep } = randomGraph(seed);
       const plan = planOf(roots, keep);
@@ -136,7 +142,7 @@ describe('random graphs', () => {
     }
   });
 
-  it('a record comes after all it reads', () => {
+  it('a record comes after everything it reads', () => {
     for (let seed = 1; seed <= 50; seed++) {
       const { roots, keep } = randomGraph(seed);
       const done = new Set<Tensor>();
@@ -220,13 +226,13 @@ describe('llama', () => {
     return { plan: planOf([...roots, logits], [logits]), logits };
   };
 
-  it.each(['f32', 'q8_0'] as const)('%s: memory and meetings', (name) => {
+  it.each(['f32', 'q8_0'] as const)('%s: memory and barriers', (name) => {
     const { plan, logits } = build(TYPE[name]);
     expect(sharing(plan, [logits])).toBe('');
     expect(barrierFault(plan)).toBe('');
   });
 
-  it('q, k and v share one meeting, so do rope of q and k, the two stores, and gate and up', () => {
+  it('q, k and v share a barrier; so do rope of q and k, the two stores, and gate and up', () => {
     const { records } = build(TYPE.q8_0).plan;
     const meet = barriers(records);
     const where = (weightName: RegExp): number => records.findIndex((r) => r.src.some((t) => t && weightName.test(t.name)));
@@ -257,7 +263,7 @@ describe('llama', () => {
     expect(build(TYPE.f32).plan.records.filter((r) => r.casts || r.code === 'QUANTIZE')).toHaveLength(0);
   });
 
-  it('the bytes say what the records say', () => {
+  it('the encoded plan has the fields of the records', () => {
     const { plan } = build(TYPE.q8_0);
     const at = 1 << 16;
     const bytes = encodePlan(plan, at, 12345);
@@ -313,7 +319,7 @@ describe('shapes that do not fit are refused', () => {
     ['reshape', () => reshape(f(32, 4), [32, 5, 1, 1])],
   ])('%s', (_, make) => expect(make).toThrow(expect.objectContaining({ code: 'ERR_TENSOR_SHAPE' })));
 
-  it('kv_store and views keep the memory of what they stand for', () => {
+  it('kv_store and views have the memory of their bases', () => {
     const cache = f(16, 256, 2);
     const x = f(16, 2, 3);
     expect(kv_store(cache, x, f(3), 'k').viewOf).toBe(cache);

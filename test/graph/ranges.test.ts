@@ -1,4 +1,7 @@
-/** How threads share a product's rows: ranges of their own, help from behind for those who are late, every row by exactly one. */
+/**
+ * Threads share a product's rows: each has a range of its own and helps late threads from the end
+ * of theirs. Every row is computed by exactly one thread.
+ */
 import { describe, expect, it } from 'vitest';
 import { OP, PLAN, RANGES } from '../../src/graph/layout.ts';
 import { lower } from '../../src/graph/lower.ts';
@@ -12,7 +15,7 @@ import { BUILDS, instantiate, type Build } from '../kernel/harness.ts';
 const K = 32;
 const UNTOUCHED = -1;
 
-/** A plan of one packed product of ones, so that every row that is computed is K. */
+/** A plan of one packed product of ones, so that every computed row is K. */
 function product(build: Build, rows: number) {
   const k = instantiate(build, 24);
   k.arena.reset();
@@ -21,7 +24,7 @@ function product(build: Build, rows: number) {
   w.layout = 'packed';
   const y = mul_mat(w, x);
   const plan = createGraphPlan(lower([w, x, y], { isa: isaOf(build) }), [y]);
-  // Packed rows come in whole groups.
+  // Packed rows come in whole row blocks.
   w.data = k.arena.f32(new Float32Array(K * Math.ceil(rows / k.call('packed_rows')) * k.call('packed_rows')).fill(1));
   x.data = k.arena.f32(new Float32Array(K).fill(1));
   place(plan, k.arena.alloc(plan.computeBytes, 0));
@@ -38,7 +41,7 @@ function product(build: Build, rows: number) {
       k.call('begin', at, 1, 1);
       out.fill(UNTOUCHED);
     },
-    /** Scratch is thread 0's: one thread runs at a time here. */
+    /** One thread runs at a time here, so all use thread 0's scratch. */
     run: (ith: number, nth: number) => {
       words[at / 4 + PLAN.scratch] = scratch - ith * plan.scratchSize;
       k.call('compute', at, 0, ith, nth, 0, 1);
@@ -58,7 +61,7 @@ describe.each(BUILDS)('%s', (build) => {
     [1008, RANGES + 5],
     [5000, 2],
   ] as const) {
-    it(`${rows} rows, ${nth} threads: whoever comes first leaves nothing undone`, () => {
+    it(`${rows} rows, ${nth} threads: whichever runs first, all rows are computed`, () => {
       const p = product(build, rows);
       for (const first of [0, nth - 1]) {
         p.begin();
@@ -78,7 +81,7 @@ describe.each(BUILDS)('%s', (build) => {
     });
   }
 
-  it('chunks that another thread has are left to it, in front and behind', () => {
+  it('chunks taken by another thread are left to it, at both ends', () => {
     const rows = 1024;
     const nth = 2;
     const chunk = 32;

@@ -1,8 +1,9 @@
 /**
- * V8's compilers, as people's flags set them.
+ * Barriers must hold with each of V8's compilers, which users may select by flags.
  *
- * Threads that share cores sleep at barriers. In code of V8's baseline compiler one of them could go a barrier ahead of the others (sync.ts, sleep), which
- * showed now and then while several models were new. --liftoff-only keeps all code baseline: then it shows within a second.
+ * Threads that share cores sleep at barriers. In code of V8's baseline compiler a thread could once
+ * leave a barrier before the others (sync.ts, sleep). It showed rarely, while several models were
+ * new. With --liftoff-only all code stays baseline, and the fault shows within a second.
  */
 import { expect, it } from 'vitest';
 import { root, runNode } from '../support.ts';
@@ -33,7 +34,7 @@ it('no thread leaves a barrier before all are there, whichever compiler made its
   expect({ code, stdout, stderr: stderr.slice(0, 500) }).toEqual({ code: 0, stdout: 'right\n', stderr: '' });
 }, 90_000);
 
-it('a process waits for kernels that are all compiled at once', async () => {
+it('a process that compiles all kernels at once waits for them', async () => {
   const program = `import { createEngine } from ${entry}; console.log((await createEngine({ threads: 1, build: 'simd' })).build);`;
   const { code, stdout, stderr } = await runNode(['--no-wasm-lazy-compilation', '--input-type=module', '-e', program]);
   expect({ code, stdout, stderr: stderr.slice(0, 500) }).toEqual({ code: 0, stdout: 'simd\n', stderr: '' });

@@ -1,4 +1,7 @@
-/** Steps that do not end before a test says so: thread 1 of two comes late, or never, and thread 0 waits for it at a barrier. */
+/**
+ * Steps that end only when a test says so: thread 1 of two comes late or never, and thread 0 waits
+ * for it at a barrier.
+ */
 import { platform } from '../../src/entry/node-platform.ts';
 import { CODE } from '../../src/graph/kernels.ts';
 import { OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, SYNC_SIZE } from '../../src/graph/layout.ts';
@@ -11,11 +14,14 @@ import { ARENA_BASE, createMemory, MEMORY_SPACE } from '../../src/wasm/memory.ts
 
 export interface Held {
   readonly executor: Executor;
-  /** For each memory a plan of two records that do nothing (rows of an empty tensor); before the second one threads meet. */
+  /**
+   * For each memory, a plan of two records that do nothing (rows of an empty tensor), with a
+   * barrier before the second.
+   */
   readonly passes: readonly Pass[];
-  /** Lets thread 1 come, now and whenever it is started from now on. */
+  /** Lets thread 1 run, now and whenever it is started again. */
   come(): void;
-  /** Thread 1 is lost before it came; it comes when it is started again. */
+  /** Ends thread 1 before it has run. It runs when it is started again. */
   lose(): void;
 }
 

@@ -1,4 +1,7 @@
-/** A few seconds of the campaign that kills workers at random (npm run fuzz -- --only workers goes on for longer). */
+/**
+ * A few seconds of the campaign that kills random workers (`npm run fuzz -- --only workers` runs
+ * longer).
+ */
 import { expect, it } from 'vitest';
 import { newSeed, told } from '../fuzz/campaign.ts';
 import { campaign } from '../fuzz/workers.ts';

@@ -1,4 +1,7 @@
-/** A thread that a busy machine holds up: the step waits for it, whatever the others do meanwhile, and nobody waits for ever. */
+/**
+ * A thread delayed by a busy machine: the step waits for it, whatever the other threads do
+ * meanwhile, and nothing waits forever.
+ */
 import type { Build } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { platform } from '../../src/entry/node-platform.ts';
@@ -9,7 +12,7 @@ import type { Executor } from '../../src/threads/executor.ts';
 import { createAllocator } from '../../src/wasm/allocator.ts';
 import { ARENA_BASE, createMemory } from '../../src/wasm/memory.ts';
 
-/** Longer than the others wait for work before they close. */
+/** Longer than idle threads wait for work before they end. */
 const LATE_MS = 2.5 * IDLE_MS;
 const late = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, LATE_MS));
 
@@ -36,7 +39,7 @@ async function withSlow(
   }
 }
 
-// (They wait, at the same time.)
+// Concurrent, since these tests mostly wait.
 describe.concurrent.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build) => {
   it.each([
     [2, 1, 0],
@@ -52,7 +55,7 @@ describe.concurrent.each(['simd-threads', 'relaxed-threads'] as const)('%s', (bu
     }),
   );
 
-  it('a rest in the middle of a step changes nothing', () =>
+  it('a pause in the middle of a step changes nothing', () =>
     withSlow(build, 2, 1, async (executor, step) => {
       const running = step(2);
       executor.rest();

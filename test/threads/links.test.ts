@@ -1,4 +1,7 @@
-/** Steps through several memories: a thread that waits in any of them is woken by whatever ends the step. */
+/**
+ * Steps through several memories (memory links): a thread that waits in any of them is woken by
+ * whatever ends the step.
+ */
 import { describe, expect, it } from 'vitest';
 import type { Carry } from '../../src/threads/executor.ts';
 import { ARENA_BASE, MEMORY_SPACE } from '../../src/wasm/memory.ts';
@@ -8,7 +11,7 @@ import { heldThread, type Held } from './held-thread.ts';
 
 const MEMORIES = 3;
 
-/** Begins a step of one pass, in this memory, and waits until thread 0 waits there. */
+/** Begins a step of one pass in this memory, and waits until thread 0 sleeps there. */
 async function begin(
   { executor, passes }: Held,
   memory: number,
@@ -55,7 +58,7 @@ describe.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build) => {
     }),
   );
 
-  it('what a pass leaves is carried on, by however many threads there are', () =>
+  it('the result of a pass is carried to the next memory, for any number of threads', () =>
     heldThread(build, MEMORIES, async ({ executor, passes, come }) => {
       come();
       const at = (memory: number): number => memory * MEMORY_SPACE + ARENA_BASE + SYNC_SIZE + 4096;

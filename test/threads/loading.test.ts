@@ -1,4 +1,7 @@
-/** Weights that the threads read and pack by themselves: the same model as from bytes; files that change, aborts, workers that die. */
+/**
+ * Weights that threads read and pack: the same model as from bytes; files that change, aborts, lost
+ * workers.
+ */
 import diagnostics from 'node:diagnostics_channel';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,7 +33,7 @@ afterAll(() => diagnostics.unsubscribe('worker_threads', collect));
 
 const ids = async (model: Model): Promise<readonly number[]> => (await model.generate('the cat', greedy).result()).ids;
 
-it.each([1, 2, 3, 5])('%i threads read what one host reads: the same tokens and fingerprint', async (threads) => {
+it.each([1, 2, 3, 5])('%i threads read the same as the host: the same tokens and fingerprint', async (threads) => {
   const options = { build, threads, warmUp: false } as const;
   const byThreads = await loadModel(llamaModel, options);
   const byHost = await loadModel(readFileSync(llamaModel), options);
@@ -46,7 +49,7 @@ it.each([1, 2, 3, 5])('%i threads read what one host reads: the same tokens and 
 
 it('a scale that is NaN is found by the thread that packs it', async () => {
   const path = join(folder, 'broken.gguf');
-  // NaN wherever an f16 is read in the last quarter of the file.
+  // The last quarter of the file gives NaN wherever an f16 is read.
   const damaged = readFileSync(SHIPPED).fill(0x7e, Math.floor(statSync(SHIPPED).size * 0.75));
   writeFileSync(path, damaged);
   const byThreads = await failure(loadModel(path, { build, warmUp: false }));
@@ -54,7 +57,7 @@ it('a scale that is NaN is found by the thread that packs it', async () => {
   expect([byThreads.code, byThreads.message]).toEqual(['ERR_GGUF_INVALID', byHost.message]);
 });
 
-it('progress grows to all of the weights, and what onProgress throws ends loading', async () => {
+it('progress grows to all of the weights, and an error thrown by onProgress ends loading', async () => {
   const seen: { loaded: number; total: number }[] = [];
   const model = await loadModel(llamaModel, { build, warmUp: false, onProgress: (p) => seen.push(p) });
   await model.dispose();
@@ -77,7 +80,10 @@ describe('pieces that go wrong', () => {
   const { ino, mtimeMs } = statSync(path);
   const identity = { path, ino, byteLength: BYTES, mtimeMs };
 
-  /** An executor over memory for one piece, and so many pieces that all of the file is read into it again and again. */
+  /**
+   * An executor with memory for one piece, and enough pieces to read the file into it again and
+   * again.
+   */
   async function withExecutor(
     use: (executor: Executor, pieces: (count: number, offset?: number) => Float64Array<SharedArrayBuffer>, at: number) => Promise<void>,
   ): Promise<void> {

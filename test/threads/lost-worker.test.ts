@@ -1,11 +1,14 @@
-/** A worker that dies: the caller hears ERR_WORKER_LOST within a second, the process lives, and the next generation gives what it always gave. */
+/**
+ * A worker that dies: the caller gets ERR_WORKER_LOST within a second, the process lives, and the
+ * next generation gives the usual output.
+ */
 import diagnostics from 'node:diagnostics_channel';
 import type { Worker } from 'node:worker_threads';
 import { loadModel, type Build, type Model } from 'quantlet';
 import { afterAll, describe, expect, it } from 'vitest';
 import { failure, patchedLlama, randomIds } from '../support.ts';
 
-/** Node tells of every worker it starts; the pool keeps them to itself. */
+/** The pool does not expose its workers, but Node announces every worker it starts. */
 const workers: Worker[] = [];
 const collect = (message: unknown): void => {
   const { worker } = message as { worker: Worker };
@@ -32,17 +35,20 @@ async function withModel(
   }
 }
 
-/** Begins to compute the prompt of 700 tokens anew; resolves when its first step is on the threads. */
+/**
+ * Starts computing the prompt of 700 tokens again. Resolves when its first step is on the threads.
+ */
 async function begin(model: Model, ids: () => Promise<unknown>): Promise<{ running: ReturnType<typeof failure> }> {
   const posted = (): string => /posted step (\d+)/.exec(model.internals.engine.executor.where())![1];
-  model.internals.slots.all[0].truncate(0); // the whole prompt, not what is left of its cached part
+  // evaluate the whole prompt again, without its cached part
+  model.internals.slots.all[0].truncate(0);
   const before = posted();
   const running = failure(ids());
   while (posted() === before) await new Promise((resolve) => setImmediate(resolve));
   return { running };
 }
 
-/** Kills workers `ms` after a step has begun; either they were lost, or the step was over before the blow fell. */
+/** Kills workers `ms` after a step has begun. Either they are lost, or the step ends first. */
 async function killWhile(
   model: Model,
   ids: () => Promise<unknown>,
@@ -78,7 +84,8 @@ describe.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build) => {
     withModel(build, 2, async (model, ids) => {
       const want = await ids();
       let code = 'none';
-      // A step of 512 tokens has just begun: that it is over before a worker ends happens on a machine that holds this process up.
+      // A step of 512 tokens has just begun. It only ends before a worker does if the machine
+      // delays this process.
       for (let round = 0; round < 50 && code === 'none'; round++) {
         expect(workers).toHaveLength(2);
         ({ code } = await killWhile(model, ids, [0, 1], 0));
@@ -92,7 +99,8 @@ describe.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build) => {
       const want = await ids();
       const parts = model.generate(prompt, options)[Symbol.asyncIterator]();
       const got = [(await parts.next()).value!.id, (await parts.next()).value!.id];
-      await workers[0].terminate(); // the threads wait for a step that the consumer has not asked for
+      // the threads wait for a step that the consumer has not asked for
+      await workers[0].terminate();
       const rest = failure(async () => {
         for (let p = await parts.next(); !p.done; p = await parts.next()) got.push(p.value.id);
       });
@@ -102,7 +110,7 @@ describe.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build) => {
       expect(await ids()).toEqual(want);
     }));
 
-  it('a second one before the first is replaced: what waits is told, and new workers come', () =>
+  it('a second one before the first is replaced: waiting requests get the error, and new workers start', () =>
     withModel(build, 2, async (model, ids) => {
       const want = await ids();
       const lost: string[] = [];
@@ -111,7 +119,7 @@ describe.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build) => {
         await workers[0].terminate();
         await new Promise((resolve) => setTimeout(resolve, round * 3));
         const next = failure(running.then(ids));
-        void workers.at(-1)!.terminate(); // the one that was to replace it, most often before it is ready
+        void workers.at(-1)!.terminate(); // the replacement, mostly before it is ready
         const codes = [(await running).code, (await next).code];
         lost.push(...codes);
         for (const code of codes) expect(['ERR_WORKER_LOST', 'none'], `round ${round}`).toContain(code);
@@ -120,7 +128,7 @@ describe.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build) => {
       expect(lost, 'no blow fell into a step').toContain('ERR_WORKER_LOST');
     }));
 
-  it('while nobody works: nobody notices', () =>
+  it('while nothing runs: no error', () =>
     withModel(build, 2, async (model, ids) => {
       const want = await ids();
       model.internals.engine.executor.rest();

@@ -1,11 +1,11 @@
-/** What a step that does not end says of itself. */
+/** The report of a step that does not end. */
 import type { Build } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { whereAllStand } from '../../src/threads/where.ts';
 import { heldThread } from './held-thread.ts';
 
 describe.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build: Build) => {
-  it('names the record that each thread has reached, and the one that never came', async () => {
+  it('names the record that each thread has reached, and the thread that never came', async () => {
     await heldThread(build, 1, async ({ executor, passes, come }) => {
       expect(executor.where()).toMatch(/step 0 on 0 threads.*no thread serves/);
       const running = executor.run({ passes, nTokens: 1, nOutputs: 1 });
