@@ -1,4 +1,6 @@
-/** Rows from one type to another by the kernels alone, in one piece and without threads. */
+/**
+ * Converts rows from one type to another by the kernels alone, in one piece and without threads.
+ */
 import type { TypeName } from '../../src/type-traits.ts';
 import type { Rows } from '../../src/threads/rows-node.ts';
 import { instantiate, quantized } from '../kernel/harness.ts';

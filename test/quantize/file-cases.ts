@@ -1,4 +1,7 @@
-/** Whole files for files.json: small llamas with weights of many kinds, and what is asked of llama-quantize for each. */
+/**
+ * Whole files for files.json: small llamas with weights of many kinds, and llama-quantize's
+ * arguments for each.
+ */
 import { createHash } from 'node:crypto';
 import type { TensorInfo } from '../../src/gguf/types.ts';
 import type { Imatrix } from '../../src/quantize/imatrix.ts';
@@ -8,7 +11,7 @@ import { EVERY, mixModelFile, MIX_MODELS, type MixModelSpec } from './mix-models
 export interface FileCase {
   readonly model: string;
   readonly ftype: string;
-  /** Made by quantising the model to this first. */
+  /** File type to quantise the model to first. */
   readonly from?: string;
   readonly pure?: true;
   readonly imatrix?: true;
@@ -20,7 +23,10 @@ const spec = (like: string, more: Partial<MixModelSpec>): MixModelSpec => ({
   ...more,
 });
 
-/** Rows of whole blocks of 256 everywhere, and experts whose rows of 96 make types fall back. */
+/**
+ * A model with whole blocks of 256 everywhere, and one with experts whose rows of 96 make types
+ * fall back.
+ */
 const MODELS: Readonly<Record<string, MixModelSpec>> = {
   llama: spec('llama-5', { nHeadKv: 1, nFf: 512 }),
   experts: spec('mixtral', { nHead: 4, nHeadKv: 2, nExpert: 3, nEmbd: 96 }),
@@ -28,7 +34,9 @@ const MODELS: Readonly<Record<string, MixModelSpec>> = {
 
 const seedOf = (name: string): number => [...name].reduce((h, c) => Math.imul(h, 31) + c.charCodeAt(0), 7) >>> 0;
 
-/** Weights as they are, some far out, some rows of zeros, some of one value, some tiny. */
+/**
+ * Weights of a tensor: ordinary, or with outliers, rows of zeros, rows of one value, or tiny ones.
+ */
 const weights = (name: string, n: number): Float32Array => {
   const x = gaussian(n, seedOf(name), 0.02);
   const kind = seedOf(name) % 5;
@@ -40,7 +48,7 @@ const weights = (name: string, n: number): Float32Array => {
   return x;
 };
 
-/** llama-imatrix has rarely all columns used alike. */
+/** Importance of columns, very uneven, as llama-imatrix writes it. */
 const importance = (name: string, n: number): Float32Array => {
   const r = random(seedOf(name) + 1);
   return Float32Array.from({ length: n }, () => r() ** 4 * (r() < 0.03 ? 60 : 1));
@@ -48,7 +56,7 @@ const importance = (name: string, n: number): Float32Array => {
 
 export const modelFile = (name: string): Uint8Array => mixModelFile(MODELS[name], weights);
 
-/** Importance of every matrix of a model but of the norms and of what only looks up. */
+/** Importance of every matrix except norms and lookup tables. */
 export const imatrixOf = (tensors: Iterable<{ readonly name: string; readonly ne: readonly number[] }>): Imatrix['values'] =>
   new Map(
     Array.from(tensors)
@@ -56,7 +64,7 @@ export const imatrixOf = (tensors: Iterable<{ readonly name: string; readonly ne
       .map(({ name, ne }) => [name, importance(name, ne[0] * ne[2])]),
   );
 
-/** Kinds that need an imatrix. */
+/** File types that need an imatrix. */
 const IMATRIX = ['Q2_K_S', 'IQ1_S', 'IQ1_M', 'IQ2_XXS', 'IQ2_XS', 'IQ2_S', 'IQ2_M', 'IQ3_XXS', 'IQ3_XS'];
 const AGAIN: readonly (readonly [from: string, to: string])[] = [
   ['Q8_0', 'Q4_K_M'],
@@ -76,7 +84,7 @@ const AGAIN: readonly (readonly [from: string, to: string])[] = [
   ['BF16', 'F16'],
 ];
 
-/** Nothing stands in for Q1_0, so rows of 96 are refused (pick-types.test.ts). */
+/** Q1_0 has no fallback, so it refuses rows of 96 (pick-types.test.ts). */
 const everyOf = (model: string): readonly string[] => EVERY.filter((ftype) => model !== 'experts' || ftype !== 'Q1_0');
 
 export const FILE_CASES: readonly FileCase[] = Object.keys(MODELS).flatMap((model) => [
@@ -91,7 +99,7 @@ export const FILE_CASES: readonly FileCase[] = Object.keys(MODELS).flatMap((mode
     .concat(IMATRIX)
     .map((ftype) => ({ model, ftype, imatrix: true as const })),
   ...AGAIN.map(([from, ftype]) => ({ model, ftype, from })),
-  // Token embeddings have no importance weights, and iq1_s, iq2_xxs and iq2_xs none without.
+  // Token embeddings have no importance weights, and iq1_s, iq2_xxs and iq2_xs need them.
   ...['IQ1_M', 'IQ2_M', 'IQ3_XXS', 'IQ3_S'].map((ftype) => ({ model, ftype, imatrix: true as const, pure: true as const })),
   { model, ftype: 'Q4_K_M', from: 'Q8_0', imatrix: true as const, pure: true as const },
 ]);

@@ -1,4 +1,7 @@
-/** Whole files against native llama.cpp's quantiser, tensor for tensor: every type, --pure, --imatrix, --allow-requantize (files.json, made by make-files.ts). */
+/**
+ * Whole files compared with native llama.cpp's quantiser, tensor by tensor: every type, --pure,
+ * --imatrix, --allow-requantize (files.json, written by make-files.ts).
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';

@@ -1,4 +1,7 @@
-/** Weights of the types whose codes are entries of grids (IQ1, IQ2, IQ3): a model with them says what its copy with f32 weights says. */
+/**
+ * Weights of grid types (IQ1, IQ2, IQ3): a model with them gives the logits of its copy with f32
+ * weights.
+ */
 import { loadModel } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { rowSize, TYPE, type TypeName } from '../../src/type-traits.ts';
@@ -7,14 +10,19 @@ import { logitsOf, patchedLlama, TOLERANCE } from '../support.ts';
 
 const N_EMBD = 32;
 const N_FF = 256;
-/** Activations of packed products are rounded to 8 bits, with one scale for 256: how far that moves logits, of how far the weights do. */
+/**
+ * Allowed effect of 8-bit activations (one scale per 256), as a fraction of the effect of the
+ * weights.
+ */
 const ROUNDED = 0.1;
 const IDS = [1, 5, 9, 2, 30, 17, 4, 8];
 const kernels = instantiate('simd');
 
-/** Where the blocks keep their f16 scale; iq1_m's is spread over the high nibbles of its last four u16. */
+/**
+ * Offset of a block's f16 scale. In iq1_m it is spread over the high nibbles of the last four u16.
+ */
 const SCALE_AT: Partial<Record<TypeName, number>> = { iq2_xxs: 0, iq2_xs: 0, iq2_s: 0, iq3_xxs: 0, iq3_s: 0, iq1_s: 0 };
-/** 2^-8 as f16: sums of a few hundred products stay near 1. */
+/** 2^-8 as f16, so that sums of a few hundred products stay near 1. */
 const SCALE = 0x1c00;
 
 function blocks(type: TypeName, seed: number): Uint8Array {
@@ -38,7 +46,7 @@ const f32 = (data: Uint8Array, type: TypeName): Uint8Array => {
   return kernels.arena.readBytes(y, 4 * N_FF * N_EMBD);
 };
 
-/** The golden llama with a wider ffn whose ffn_down is of this type. */
+/** Logits of the golden llama with a wider ffn and an ffn_down of this type. */
 async function logits(type: TypeName, data: Uint8Array): Promise<Float32Array> {
   const wide = (seed: number): { type: typeof TYPE.f32; ne: number[]; data: Uint8Array } => {
     const r = random(seed);

@@ -34,7 +34,7 @@ const floats = (name: string, ne: number[], values: number[], type: TypeTraits =
 
 const read = (tensors: Tensor[], metadata = METADATA): Promise<Imatrix> => readImatrix(toBytes(writeGGUF(new Map(metadata), tensors)));
 
-test('sums are divided by their counts, in f32; unused experts weigh all alike', async () => {
+test('sums are divided by their counts, in f32; unused experts get equal weights', async () => {
   const imatrix = await read([
     floats('blk.0.attn_q.weight.in_sum2', [4], [1, 2, 3, 4]),
     floats('blk.0.attn_q.weight.counts', [1], [3]),
@@ -48,7 +48,7 @@ test('sums are divided by their counts, in f32; unused experts weigh all alike',
   expect(imatrix).toMatchObject({ datasets: ['some text'], chunkCount: 5 });
 });
 
-describe('what is no importance matrix is refused', () => {
+describe('files that are not an importance matrix are refused', () => {
   const sums = floats('w.in_sum2', [2], [1, 2]);
   test.each<[string, () => Promise<unknown>, string, RegExp]>([
     ['a model', () => read([sums], []), 'ERR_GGUF_INVALID', /general.type of the imatrix file is "model", expected "imatrix"/],
@@ -105,16 +105,16 @@ const imatrixOf = (entries: Record<string, InputSums>, datasets: string[] = []):
   chunkCount: 2,
 });
 
-test('what is written is read again, experts and all, in the order of the names', async () => {
+test('written files are read back, with experts, in order of names', async () => {
   const written = imatrixOf({ b: entry([1, 2, 3, 4, 5, 6], [8, 0, 4]), a: entry([0.5], [8]) }, ['one', 'two']);
   const got = await readImatrixSums(toBytes(writeImatrix(written, 4)));
   expect(got).toEqual(written);
   expect([...got.entries.keys()]).toEqual(['a', 'b']);
 });
 
-test('the old format: mean squares times windows, without tensors that nothing used', () => {
+test('the old format: mean squares times windows, without unused tensors', () => {
   const file = writeImatrixDat(imatrixOf({ b: entry([1, 2, 3, 4], [5, 0]), a: entry([1], [0]) }, ['one', 'two']), 4);
-  // 5 inputs are 2 windows of 4, the second not full; 1 is what unused experts weigh.
+  // 5 inputs are 2 windows of 4, the second not full. Unused experts weigh 1.
   const want = [Int32Array.of(1, 1), 'b', Int32Array.of(2, 4), Float32Array.of(0.4, 0.8, 2, 2), Int32Array.of(2, 3), 'two'];
   expect(Buffer.from(file)).toEqual(
     Buffer.concat(want.map((part) => (typeof part === 'string' ? Buffer.from(part) : Buffer.from(part.buffer)))),
@@ -122,7 +122,7 @@ test('the old format: mean squares times windows, without tensors that nothing u
 });
 
 describe('several matrices joined', () => {
-  test('sums and counts add up, texts follow each other, windows are counted anew', () => {
+  test('sums and counts are added, texts concatenated, windows recounted', () => {
     const joined = joinImatrices(
       [imatrixOf({ a: entry([1, 2], [4]), b: entry([1], [4]) }, ['x']), imatrixOf({ a: entry([3, 5], [7]) }, ['y'])],
       4,

@@ -1,6 +1,7 @@
 /**
- * Writes files.json: for each tensor a hash of its type and bytes as native llama.cpp's quantiser leaves them, for the files of file-cases.ts.
- * For developers; tests only read the file. What must be installed: see make-mixes.ts.
+ * Writes files.json: for each tensor of the files in file-cases.ts, a hash of the type and bytes
+ * that native llama.cpp's quantiser writes. For developers; tests only read the file. Packages to
+ * install: see make-mixes.ts.
  *
  *   npx tsx test/quantize/make-files.ts FOLDER
  */

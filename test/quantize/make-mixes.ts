@@ -1,8 +1,9 @@
 /**
- * Writes mixes.json: the types that native llama.cpp's own quantiser gives the tensors of the models in mix-models.ts.
- * For developers; tests only read the file.
+ * Writes mixes.json: the types that native llama.cpp's quantiser gives to the tensors of the models
+ * in mix-models.ts. For developers; tests only read the file. Install the packages in a folder of
+ * their own:
  *
- *   npm i --ignore-scripts @node-llama-cpp/linux-x64@3.22.1 koffi      # in a folder of its own
+ *   npm i --ignore-scripts @node-llama-cpp/linux-x64@3.22.1 koffi
  *   npx tsx test/quantize/make-mixes.ts FOLDER
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -4,7 +4,7 @@ import { writeGGUF } from '../../src/gguf/write.ts';
 import type { TypeTraits } from '../../src/type-traits.ts';
 import { TYPE } from '../../src/type-traits.ts';
 
-/** A model that has everything the choice of types looks at, and next to no weights. */
+/** A model with everything that the choice of types depends on, and hardly any weights. */
 export interface MixModelSpec {
   readonly name: string;
   readonly arch: string;
@@ -13,10 +13,10 @@ export interface MixModelSpec {
   readonly nHeadKv: number;
   readonly nExpert: number;
   readonly tied: boolean;
-  /** Columns of the matrices, and those of ffn_down. */
+  /** Columns of the matrices, and of ffn_down. */
   readonly nEmbd: number;
   readonly nFf: number;
-  /** Tensors of a block: their shapes beyond ne[0] are as small as can be. */
+  /** Tensors of a block. Their dimensions beyond ne[0] are minimal. */
   readonly block: readonly string[];
   readonly outside: readonly string[];
 }
@@ -137,7 +137,7 @@ export interface MixCase {
   readonly options?: 'pure' | 'leave-output' | 'imatrix' | 'output-q5_0' | 'embedding-q5_1';
 }
 
-/** File types that are made without an imatrix too. */
+/** File types that do not need an imatrix. */
 export const EVERY: readonly string[] = [
   'Q4_0',
   'Q4_1',
@@ -167,7 +167,7 @@ export const EVERY: readonly string[] = [
   'F32',
 ];
 
-/** Kinds that need an imatrix, and those whose mix might depend on it. */
+/** File types that need an imatrix, or whose mix may depend on one. */
 const IQ = ['IQ1_S', 'IQ1_M', 'IQ2_XXS', 'IQ2_XS', 'IQ2_S', 'IQ2_M', 'IQ3_XXS', 'IQ3_XS', 'IQ3_S', 'IQ3_M'];
 
 export const MIX_CASES: readonly MixCase[] = [
@@ -180,8 +180,9 @@ export const MIX_CASES: readonly MixCase[] = [
 export const caseName = ({ ftype, options }: MixCase): string => (options ? `${ftype} ${options}` : ftype);
 
 /**
- * Types by tensor, short: for each name without its block, the types in order of blocks, with repeats counted. Left out is what
- * goes without saying: norms in f32, and other tensors that are all of the file's own type.
+ * A short summary of types by tensor: for each name without its block number, the types in order of
+ * blocks, with repeats counted. Norms in f32, and tensors that all have the file's own type, are
+ * left out.
  */
 export const summarise = (tensors: Iterable<readonly [name: string, type: TypeTraits]>, own: TypeTraits): Record<string, string> => {
   const lists = new Map<string, string[]>();

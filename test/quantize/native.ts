@@ -1,4 +1,7 @@
-/** Native llama.cpp's quantiser through koffi, for the scripts that make golden files; see make-mixes.ts for what must be installed. */
+/**
+ * Native llama.cpp's quantiser called through koffi, for the scripts that make golden files.
+ * make-mixes.ts says what must be installed.
+ */
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 

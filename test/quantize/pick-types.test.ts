@@ -40,7 +40,7 @@ describe('the mixes of native llama.cpp (mixes.json, v0.5.0)', () => {
           );
         } catch (error) {
           expect(error).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
-          return 'error'; // what native refuses
+          return 'error'; // native refuses it
         }
       };
       expect({ mix: caseName(mix), got: got() }).toEqual({ mix: caseName(mix), got: golden[model.name][caseName(mix)] });
@@ -121,7 +121,7 @@ describe('options and names', () => {
     expect(typeOf([[/token_embd/, TYPE.q6_K]])).toBe(TYPE.q6_K);
   });
 
-  test('a fallback names what it stands in for', async () => {
+  test('a fallback names the type that it replaces', async () => {
     const picked = pickTypes(await model('rows-of-172'), parseFtype('Q4_0'));
     expect(picked.find((p) => p.info.name === 'blk.0.ffn_down.weight')).toMatchObject({ type: TYPE.f16, insteadOf: TYPE.q4_0 });
     expect(picked.find((p) => p.info.name === 'blk.0.ffn_up.weight')?.insteadOf).toBeUndefined();

@@ -3,7 +3,7 @@ import type { QuantizeRows } from '../../src/cli/quantize.ts';
 const f32 = new Float32Array(1);
 const bits = new Uint32Array(f32.buffer);
 
-/** IEEE half, rounded to nearest even; what is too large becomes infinity. */
+/** Converts to IEEE half, rounding to nearest even; numbers that are too large become infinity. */
 const toF16 = (x: number): number => {
   f32[0] = x;
   const sign = (bits[0] >>> 16) & 0x8000;
@@ -15,13 +15,17 @@ const toF16 = (x: number): number => {
   const floor = Math.floor(scaled);
   const rest = scaled - floor;
   const mantissa = rest > 0.5 || (rest === 0.5 && floor % 2 === 1) ? floor + 1 : floor;
-  // A mantissa below 2^10 is subnormal, one of 2^11 carries into the exponent: both fall out of this sum.
+  // A mantissa below 2^10 is subnormal, one of 2^11 carries into the exponent. This sum is right
+  // for both.
   return sign | (((exponent + 14) << 10) + mantissa);
 };
 
 const roundHalfAway = (x: number): number => Math.sign(x) * Math.floor(Math.abs(x) + 0.5);
 
-/** f32 rows to q8_0 (quantize_row_q8_0_ref) or f16, slow and obvious: stands for the kernels, which have tests of their own. */
+/**
+ * Converts f32 rows to q8_0 (quantize_row_q8_0_ref) or f16, slow and obvious. It replaces the
+ * kernels, which have tests of their own.
+ */
 export const quantizeRows: QuantizeRows = ({ to, ne0, nrows, data }) => {
   const x = new Float32Array(data.slice().buffer);
   if (to.name === 'f16') return new Uint8Array(Uint16Array.from(x, toF16).buffer);

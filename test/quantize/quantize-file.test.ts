@@ -28,7 +28,7 @@ beforeEach(() => {
 afterAll(() => rmSync(folder, { recursive: true }));
 const left = (): string[] => readdirSync(join(folder, 'out'));
 
-/** Numbers from a fixed seed, about -1 to 1. */
+/** Reproducible numbers from about -1 to 1. */
 const numbers = (n: number, seed: number): Float32Array => {
   let state = seed >>> 0;
   return Float32Array.from({ length: n }, () => {
@@ -43,7 +43,7 @@ interface Extra {
   readonly metadata?: readonly (readonly [string, WriteValue])[];
 }
 
-/** Two layers of a llama, some rows too many for one job. */
+/** A llama of two layers, with some matrices too large for one job. */
 const model = ({ weight, type = TYPE.f32, metadata = [] }: Extra = {}): Uint8Array => {
   const scalar = (t: 'u32' | 'str', value: GGUFValue): WriteValue => ({ type: t, value });
   const tensors: (WriteTensor & { data: Uint8Array })[] = [];
@@ -90,7 +90,7 @@ const optionsFor = async (file: Uint8Array, more: Partial<QuantizeFileOptions> =
 };
 
 describe('a quantised copy', () => {
-  test('has every tensor quantised as in one piece, metadata kept, nothing left beside it', async () => {
+  test('has every tensor quantised as in one piece, metadata kept, and no temporary file stays', async () => {
     const file = model();
     const seen: QuantizeProgress[] = [];
     const summary = await quantizeFile(await optionsFor(file, { onProgress: (p) => seen.push(p) }));
@@ -312,7 +312,7 @@ describe('what goes wrong leaves nothing behind', () => {
     expect(error.message).toContain('--allow-requantize');
   });
 
-  test('an abort, with the reason; a file of that name is left as it was', async () => {
+  test('an abort, with the reason; an existing file of that name is kept', async () => {
     writeFileSync(output, 'old');
     const reason = new Error('enough');
     const controller = new AbortController();
@@ -340,7 +340,7 @@ describe('what goes wrong leaves nothing behind', () => {
     expect(readFileSync(input).length).toBe(model().length);
   });
 
-  // Linux has a device that is always full: the temporary file is made to lead there.
+  // Linux has a device that is always full; the temporary file links to it.
   test.runIf(hasFullDisk)('a full disk', async () => {
     symlinkSync('/dev/full', temporaryName(output));
     const error = await quantletError(quantizeFile(await optionsFor(model())));

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { checkRows, type Rows } from '../../src/threads/rows-node.ts';
 import { TYPE } from '../../src/type-traits.ts';
 
-/** Two rows of 256 f32 to q4_K. */
+/** Converts two rows of 256 f32 to q4_K. */
 const rows = (more: Partial<Rows> = {}): Rows => ({
   from: TYPE.f32,
   to: TYPE.q4_K,

@@ -3,7 +3,7 @@ import { firstInvalidBlock } from '../../src/quantize/validate.ts';
 import type { TypeName } from '../../src/type-traits.ts';
 import { TYPE } from '../../src/type-traits.ts';
 
-/** Where each format keeps numbers that can fail to be finite, and bytes that make them so. */
+/** Offset of numbers in each format that may fail to be finite, and bytes that make them so. */
 const CASES: readonly (readonly [type: TypeName, at: number, bytes: readonly number[]])[] = [
   ['f32', 0, [0, 0, 0x80, 0x7f]],
   ['f32', 0, [1, 0, 0xc0, 0xff]],

@@ -1,4 +1,7 @@
-/** What learns rotations: the gradient against finite differences, the steps, and that they go on where they stopped. */
+/**
+ * The learning of rotations: its gradient compared with finite differences, its steps, and
+ * continuing from a copy.
+ */
 import { createEngine, rope_ext, type Engine, type Tensor } from '../../src/entry/core-node.ts';
 import { expect, it } from 'vitest';
 import { cayleyStep } from '../../src/rotate/cayley.ts';
@@ -13,7 +16,10 @@ const SHAPE = { nEmbd: 32, nHead: 4, nHeadKv: 2, headDim: 8, nFf: 64, nVocab: 19
 const ROPE = { nDims: 8, freqBase: 100, freqScale: 1, extFactor: 0, attnFactor: 1, betaFast: 32, betaSlow: 1, nCtxOrig: 0 };
 const HP = { ...SHAPE, arch: 'llama', nCtxTrain: 16, rope: ROPE } as unknown as HParams;
 
-/** Matrices whose numbers have the size that training gives them, and norms folded in: columns of several sizes. */
+/**
+ * Matrices with values of the size that training gives, with norms folded in: columns of several
+ * sizes.
+ */
 function weightsIn(engine: Engine): LearnWeights {
   const { nEmbd, nHead, nHeadKv, headDim, nFf, nVocab, nLayer } = SHAPE;
   let seed = 40;
@@ -43,7 +49,7 @@ function weightsIn(engine: Engine): LearnWeights {
   };
 }
 
-/** Orthogonal enough to begin with: Cayley's transform of something skew. */
+/** An orthogonal matrix: Cayley's transform of a skew one. */
 const orthogonal = (n: number, seed: number): Float32Array => {
   const x = Float32Array.from({ length: n * n }, (_, i) => (i % (n + 1) === 0 ? 1 : 0));
   cayleyStep(x, new Float32Array(n * n), gaussian(n * n, seed), 0.5);
@@ -61,7 +67,10 @@ const gram = (x: Float32Array): number => {
   return most;
 };
 
-/** Not quite orthogonal: between orthogonal matrices there is no distance whose gradient could be measured. */
+/**
+ * A matrix that is not quite orthogonal. With orthogonal ones the model computes the same and the
+ * loss is 0, so that there would be no gradient to measure.
+ */
 const bent = (n: number, seed: number): Float32Array => {
   const noise = gaussian(n * n, seed + 1);
   return orthogonal(n, seed).map((x, i) => x + 0.1 * noise[i]);
@@ -119,7 +128,7 @@ it.each([0, 16])('the gradient by R1 and each R2 is that of finite differences, 
   expect(Math.abs(await measure()), 'orthogonal matrices lose nothing').toBeLessThan(1e-6);
 });
 
-it('the largest element of a block answers for the errors of its block', async () => {
+it('the largest element of a block gets the gradient of the scale', async () => {
   await using engine = await createEngine({ threads: 1 });
   const values = gaussian(96, 41);
   values.fill(0, 64);
@@ -140,7 +149,7 @@ it('the largest element of a block answers for the errors of its block', async (
   expect(rounded(w).x, 'rows that are no whole blocks stay').toBe(w);
 });
 
-it('steps keep a matrix orthogonal and find the one that turns a to b', () => {
+it('steps keep a matrix orthogonal and find the one that rotates a to b', () => {
   const n = 12;
   const [a, want] = [orthogonal(n, 11), orthogonal(n, 12)];
   const x = a.slice();
@@ -158,7 +167,7 @@ it('steps keep a matrix orthogonal and find the one that turns a to b', () => {
   expect(apart()).toBeLessThan(before / 50);
 });
 
-it('learning goes on from a copy to the same bits, for any threads, keeps the matrices orthogonal, and begins with the best', async () => {
+it('learning continued from a copy gives the same bits for any threads, keeps matrices orthogonal, and starts with the best', async () => {
   const { nEmbd, headDim, nVocab, nLayer } = SHAPE;
   const start = (seed = 21): Learned => {
     const of = (n: number, s: number): Learned['r1'] => {
@@ -183,7 +192,7 @@ it('learning goes on from a copy to the same bits, for any threads, keeps the ma
   expect(part.step).toBe(7);
   expect(await run(2, [structuredClone(part)], Infinity)).toEqual(whole);
   expect(whole.loss, 'the best of what was judged, at 0, 10 and 12 steps').toBeLessThanOrEqual(part.loss);
-  // Of several starts the one that is closest to the model before the first step.
+  // Of several starts, the one closest to the model before the first step is chosen.
   const seeds = [21, 51, 71];
   const first = await Promise.all(seeds.map(async (seed) => (await run(1, [start(seed)], 1)).loss));
   expect(new Set(first).size).toBe(3);
@@ -195,7 +204,7 @@ it('learning goes on from a copy to the same bits, for any threads, keeps the ma
   ]);
 });
 
-it('what does not fit a memory is refused', () => {
+it('a model that does not fit in a memory is refused', () => {
   expect(roomFor(HP, 1e5, 2 ** 32)).toMatchObject({ window: 16, sequences: 4 });
   expect(() => roomFor(HP, 5e8, 2 ** 32)).toThrow(expect.objectContaining({ code: 'ERR_OUT_OF_MEMORY' }) as Error);
 });

@@ -4,7 +4,7 @@ import { createRandom } from '../../src/sample/random.ts';
 
 const seed = 77;
 
-/** Few distinct values where `steps` is small, so that ties are common. */
+/** Random logits with few distinct values if `steps` is small, so that ties are common. */
 function someLogits(n: number, steps: number): Float32Array {
   const random = createRandom(seed + n);
   return Float32Array.from({ length: n }, () => Math.round((random.next() - 0.5) * steps) / 8);
@@ -44,7 +44,7 @@ describe('candidates', () => {
     expect(Array.from(c.logits)).toEqual(Array.from(c.ids, (id) => logits[id]));
   });
 
-  test('banned tokens go, NaN and Infinity are refused, input stays as it was', () => {
+  test('banned tokens are removed, NaN and Infinity are refused, the input is unchanged', () => {
     const c = createCandidates(6);
     const logits = new Float32Array([1, -Infinity, 2, -Infinity, 0, -Infinity]);
     const before = logits.slice();

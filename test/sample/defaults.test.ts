@@ -1,4 +1,4 @@
-/** Defaults of the sampler: llama.cpp's, and what a file sets in their place. */
+/** Defaults of the sampler: llama.cpp's, and the values that a file sets instead. */
 import { describe, expect, test } from 'vitest';
 import { fileSampling } from '../../src/sample/file-defaults.ts';
 import { resolveSamplerOptions, SAMPLER_DEFAULTS, type SamplerName } from '../../src/sample/options.ts';
@@ -40,7 +40,7 @@ test("each default is llama.cpp's (common_params_sampling of v0.5.0)", () => {
   });
 });
 
-test('DRY forgets what is more than 64 tokens ago', () => {
+test('DRY ignores tokens further back than 64', () => {
   const penalised = (between: number): boolean => {
     const sampler = createSampler({ temperature: 0, dryMultiplier: 9, drySequenceBreakers: [] }, 200);
     for (const id of [1, 2, 3, 4]) sampler.accept(id);
@@ -50,7 +50,8 @@ test('DRY forgets what is more than 64 tokens ago', () => {
     [logits[4], logits[5]] = [2, 1];
     return sampler.sample(logits) === 5;
   };
-  // "2 3" are the last 2 of 64 tokens, then only "3", which is shorter than dryAllowedLength.
+  // "2 3" are the last 2 of 64 tokens. Later only "3" is in range, which is shorter than
+  // dryAllowedLength.
   expect([40, 58, 59, 70].map(penalised)).toEqual([true, true, false, false]);
 });
 
@@ -87,12 +88,12 @@ describe('general.sampling.*', () => {
     expect(warnings).toEqual([]);
   });
 
-  test('options win over them, llama.cpp fills the rest', () => {
+  test("options take precedence, and llama.cpp's defaults fill the rest", () => {
     const { defaults } = sampling({ temp: 0.25, top_k: 7 });
     expect(resolveSamplerOptions({ topK: 3, topP: undefined }, defaults)).toEqual({ ...SAMPLER_DEFAULTS, temperature: 0.25, topK: 3 });
   });
 
-  test('what llama.cpp passes over is passed over: booleans, lists, texts without a number', () => {
+  test('values that llama.cpp ignores are ignored: booleans, lists, texts without a number', () => {
     expect(sampling({ temp: true, top_k: [1], top_p: 'high', sequence: 5 }).defaults).toEqual({});
   });
 
@@ -107,7 +108,7 @@ describe('general.sampling.*', () => {
     });
   });
 
-  test('names that are no samplers: left out, with a warning', () => {
+  test('unknown samplers are left out, with a warning', () => {
     expect(sampling({ sequence: 'top_k;nonsense;adaptive_p;temperature' })).toEqual({
       defaults: { samplers: ['top_k', 'temperature'] },
       warnings: ['general.sampling.sequence has "nonsense", which is not a sampler; left out'],
@@ -132,14 +133,14 @@ describe('samplers in any order', () => {
     sampler.accept(0);
     return sampler.sample(logits);
   };
-  test('a penalty after a cut chooses among what the cut left', () => {
+  test('a penalty after a cut only applies to the candidates left', () => {
     expect(repeated(['penalties', 'top_k', 'temperature'], 1)).toBe(1);
     expect(repeated(['top_k', 'penalties', 'temperature'], 1)).toBe(0);
     expect(repeated(['top_k', 'penalties', 'temperature'], 0)).toBe(0);
     expect(repeated(['temperature', 'penalties'], 0)).toBe(0);
     expect(repeated(['penalties', 'temperature'], 0)).toBe(1);
   });
-  test('penalties after a cut change what the cut left', () => {
+  test('penalties after a cut change the candidates left', () => {
     const sampler = createSampler({ samplers: ['top_k', 'penalties', 'temperature'], temperature: 0, topK: 2, repeatPenalty: 2 }, 4);
     sampler.accept(0);
     expect(sampler.sample(logits)).toBe(1);

@@ -1,6 +1,7 @@
 /**
- * Writes native.json: what native llama.cpp's samplers leave of the rows of native-cases.ts, in its own order of samplers.
- * For developers; tests only read the file. What must be installed: see test/quantize/make-mixes.ts.
+ * Writes native.json: the candidates that native llama.cpp's samplers leave for the rows of
+ * native-cases.ts, in its own order of samplers. For developers; tests only read the file. Packages
+ * to install: see test/quantize/make-mixes.ts.
  *
  *   npx tsx test/sample/make-native.ts FOLDER
  */
@@ -30,13 +31,13 @@ const [penalties, topNSigma, topK, typical, topP, minP, xtc, temp, mirostat] = [
 const accept = llama.func('void llama_sampler_accept(void *, int)');
 const apply = llama.func('void llama_sampler_apply(void *, _Inout_ token_data_array *)');
 
-/** A token is { int32 id; float logit; float p }. */
+/** Bytes of a token: { int32 id; float logit; float p }. */
 const TOKEN = 12;
 
 const golden = CASES.map((c) => {
   const o = { ...OFF, ...c };
   return LOGITS.map((logits) => {
-    // common_sampler_init's order.
+    // the order of common_sampler_init
     const chain = o.mirostat
       ? [temp(o.temperature, 0, 1), mirostat(1, o.mirostatTau, 0.1)]
       : [
@@ -61,7 +62,7 @@ const golden = CASES.map((c) => {
     })).filter(({ logit }) => logit > -Infinity);
     const largest = Math.max(...kept.map(({ logit }) => logit));
     const sum = kept.reduce((s, { logit }) => s + Math.exp(logit - largest), 0);
-    memory.fill(0); // it lives until here
+    memory.fill(0); // keeps the memory alive until here
     return Object.fromEntries(
       kept.sort((a, b) => a.id - b.id).map(({ id, logit }) => [id, Number((Math.exp(logit - largest) / sum).toPrecision(4))]),
     );

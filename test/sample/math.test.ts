@@ -2,7 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { exp, log, pow } from '../../src/sample/math.ts';
 import { createRandom } from '../../src/sample/random.ts';
 
-/** Two roundings of ours and one of Math.exp or Math.log, each half a unit of 2^-52, and the last bit of the argument reduction. */
+/**
+ * Two roundings of ours, one of Math.exp or Math.log (each half a unit of 2^-52), and the last bit
+ * of the argument reduction.
+ */
 const TWO_ULP = 2 ** -51;
 const seed = 20240701;
 
@@ -30,7 +33,7 @@ describe('exp and log', () => {
   });
 
   test('bits are fixed: the same on every engine', () => {
-    // pinned from IEEE arithmetic alone; a change here changes what every seed tells
+    // Computed by IEEE arithmetic alone. A change here changes the text of every seed.
     const sum = (f: (x: number) => number): number => Array.from({ length: 1000 }, (_, i) => f((i + 1) / 7)).reduce((a, b) => a + b, 0);
     expect(sum((x) => exp(-x))).toBe(EXP_SUM);
     expect(sum(log)).toBe(LOG_SUM);

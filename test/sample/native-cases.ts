@@ -1,17 +1,20 @@
-/** What native llama.cpp's samplers are asked for native.json: options in our spelling, over rows of random logits. */
+/**
+ * Cases for native llama.cpp's samplers (native.json): options in our spelling, over rows of random
+ * logits.
+ */
 import type { SamplerOptions } from '../../src/sample/options.ts';
 import { random } from '../kernel/harness.ts';
 
 export const N_VOCAB = 48;
 const SEED = 14;
 
-/** Flat, ordinary and steep. */
+/** A flat, an ordinary and a steep row. */
 export const LOGITS: readonly Float32Array[] = [2, 6, 14].map((scale, i) => {
   const r = random(SEED + i);
   return Float32Array.from({ length: N_VOCAB }, () => (r() - 0.5) * scale);
 });
 
-/** Tokens accepted before: some often, some too long ago for repeatLastN. */
+/** Tokens accepted before: some repeated, some too far back for repeatLastN. */
 export const HISTORY = [40, 41, 1, 2, 3, 2, 2, 7, 30, 31, 1, 2, 3, 9];
 
 export type Options = Readonly<
@@ -37,7 +40,7 @@ export type Options = Readonly<
   >
 >;
 
-/** Everything off but what a case names. */
+/** Options that turn every sampler off; a case overrides some. */
 export const OFF: Required<Options> = {
   repeatPenalty: 1,
   frequencyPenalty: 0,
@@ -72,14 +75,15 @@ export const CASES: readonly Options[] = [
   { temperature: 0.8, dynatempRange: 0.5, dynatempExponent: 1.4 },
   { mirostat: 2, mirostatTau: 3 },
   { mirostat: 2, mirostatTau: 1.5, temperature: 0.7 },
-  // Pairs that tell the order: each would keep other tokens the other way round.
+  // Pairs that reveal the order: each would keep other tokens in the other order.
   { topK: 12, typicalP: 0.7 },
   { typicalP: 0.7, topP: 0.6 },
   { topP: 0.8, minP: 0.3 },
   { minP: 0.1, xtcProbability: 1, xtcThreshold: 0.05 },
   { topP: 0.7, temperature: 3 },
   { repeatPenalty: 2, topK: 5 },
-  // topK takes what topNSigma leaves: native's typical sampling finds NaN as the entropy of tokens that it has ruled out.
+  // topK follows topNSigma because native's typical sampling gives NaN for the entropy if it sees
+  // excluded tokens.
   {
     repeatPenalty: 1.2,
     presencePenalty: 0.3,

@@ -1,4 +1,7 @@
-/** The chain of samplers against native llama.cpp's: the same tokens are left, as probable, in every combination (native.json, made by make-native.ts). */
+/**
+ * The chain of samplers compared with native llama.cpp's: the same tokens with the same
+ * probabilities, in every combination (native.json, written by make-native.ts).
+ */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { createSampler } from '../../src/sample/sampler.ts';
@@ -11,7 +14,7 @@ const SEED = 5;
 test.each(CASES.map((c, i) => [JSON.stringify(c), c, golden[i]] as const))('%s', (_, options, rows) => {
   rows.forEach((want, row) => {
     const drawn = new Map<number, number>();
-    // Mirostat learns from each draw: every one gets a sampler of its own.
+    // Mirostat learns from each draw, so each draw gets a new sampler.
     const draw = (seed: number): (() => number) => {
       const sampler = createSampler({ ...OFF, ...options, seed }, N_VOCAB);
       for (const id of HISTORY) sampler.accept(id);
@@ -27,7 +30,7 @@ test.each(CASES.map((c, i) => [JSON.stringify(c), c, golden[i]] as const))('%s',
       `row ${row}: drawn, but native leaves them out`,
     ).toEqual([]);
     for (const [id, p] of Object.entries(want)) {
-      // Five standard deviations of a binomial, and one draw for what is next to impossible.
+      // Five standard deviations of a binomial, plus one draw for nearly impossible tokens.
       const off = Math.abs((drawn.get(Number(id)) ?? 0) - DRAWS * p);
       expect(
         off,

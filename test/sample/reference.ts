@@ -1,4 +1,7 @@
-/** Slow, obvious samplers over arrays of objects, straight from the papers; src/sample is compared with these. */
+/**
+ * Slow, obvious samplers over arrays of objects, written from the papers. src/sample is compared
+ * with them.
+ */
 export interface Token {
   id: number;
   logit: number;
@@ -67,7 +70,10 @@ export function dynamicTemperature(tokens: Token[], t: number, range: number, ex
   return tokens.map(({ id, logit }) => ({ id, logit: logit / dynamic }));
 }
 
-/** DRY by looking at every suffix and every earlier place. `breaks[i]`: a sequence breaker ends in token i. */
+/**
+ * DRY by trying every suffix and every earlier position. `breaks[i]`: a sequence breaker ends in
+ * token i.
+ */
 export function dryPenalties(
   history: number[],
   breaks: boolean[],

@@ -7,7 +7,7 @@ import type { SamplerOptions } from '../../src/sample/sampler.ts';
 const off: SamplerOptions = { temperature: 1, topK: 0, topP: 1, minP: 0, seed: 1 };
 const logitsOf = (...p: number[]): Float32Array => Float32Array.from(p, Math.log);
 
-/** How often each id is drawn in n draws. */
+/** Fraction of n draws that gives each id. */
 function shares(options: SamplerOptions, logits: Float32Array, n: number, accepted: number[] = []): number[] {
   const sampler = createSampler({ ...off, ...options }, logits.length);
   for (const id of accepted) sampler.accept(id);
@@ -16,7 +16,7 @@ function shares(options: SamplerOptions, logits: Float32Array, n: number, accept
   return counts.map((count) => count / n);
 }
 
-/** Five standard deviations of a share p in n draws. */
+/** Five standard deviations of a fraction p in n draws. */
 const spread = (p: number, n: number): number => 5 * Math.sqrt((p * (1 - p)) / n) + 1e-12;
 
 function expectShares(got: number[], want: number[], n: number): void {
@@ -104,12 +104,12 @@ describe('createSampler', () => {
     expect(pick({ repeatPenalty: 1.9 }, [4, 2, 0], [0])).toBe(0);
     expect(pick({ repeatPenalty: 1.2 }, [-1, -1.3], [0])).toBe(0);
     expect(pick({ repeatPenalty: 1.2 }, [-1, -1.1], [0])).toBe(1);
-    // counts matter to frequency, not to presence
+    // frequency depends on counts, presence does not
     expect(pick({ frequencyPenalty: 0.5 }, [3, 2, 0], [0, 0])).toBe(0);
     expect(pick({ frequencyPenalty: 0.5 }, [3, 2, 0], [0, 0, 0])).toBe(1);
     expect(pick({ presencePenalty: 0.9 }, [3, 2, 0], [0, 0, 0])).toBe(0);
     expect(pick({ presencePenalty: 1.1 }, [3, 2, 0], [0])).toBe(1);
-    // only the last n
+    // only the last n tokens
     expect(pick({ repeatPenalty: 9, repeatLastN: 2 }, [4, 2, 1], [0, 2, 2])).toBe(0);
     expect(pick({ repeatPenalty: 9, repeatLastN: 3 }, [4, 2, 1], [0, 2, 2])).toBe(1);
     expect(pick({ repeatPenalty: 9, repeatLastN: 0 }, [4, 2, 1], [0])).toBe(0);
@@ -191,7 +191,7 @@ describe('createSampler', () => {
     expectShares(shares({ mirostat: 2, mirostatTau: 100 }, logits, n), [0.4, 0.3, 0.2, 0.1], n);
     expectShares(shares({ mirostat: 1, mirostatTau: 100 }, logits, n), [0.4, 0.3, 0.2, 0.1], n);
     expectShares(shares({ mirostat: 2, temperature: 0 }, logits, 20), [1, 0, 0, 0], 20);
-    // top_p would leave one; top_k comes first and penalties before it
+    // top_p alone would leave one; top_k and penalties come before it
     expectShares(shares({ topP: 0.01, minKeep: 2 }, logits, n), [4 / 7, 3 / 7, 0, 0], n);
     expectShares(shares({ topK: 1, presencePenalty: 9 }, logits, n, [0]), [0, 1, 0, 0], n);
     const banAll = createSampler({ logitBias: { 0: -Infinity, 1: -Infinity } }, 2);
@@ -213,7 +213,7 @@ describe('createSampler', () => {
       expect(() => createSampler(options, 4), JSON.stringify(options)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
   });
 
-  test('a constraint: the sampled token first, a mask only where it is refused', () => {
+  test('a constraint: the sampled token is tried first, and a mask only follows a refusal', () => {
     const calls = { allows: 0, mask: 0, accepted: [] as number[], resets: 0 };
     const odd = {
       allows: (id: number) => {
@@ -246,7 +246,7 @@ describe('createSampler', () => {
     sampler.accept(2, false);
     sampler.reset();
     expect(calls).toMatchObject({ accepted: [1], resets: 1 });
-    // cuts that would leave nothing of the grammar's tokens are made after the mask
+    // cuts that would remove all of the grammar's tokens are made after the mask
     const greedy = createSampler({ temperature: 0 }, 4, { grammar: odd });
     expect(greedy.sample(logitsOf(0.6, 0.1, 0.2, 0.1))).toBe(1);
   });

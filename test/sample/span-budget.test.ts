@@ -1,16 +1,19 @@
-/** Budgets of reasoning, token by token: marks within and across tokens, characters cut in two, spans that come again. */
+/**
+ * Budgets of reasoning, token by token: marks within and across tokens, characters split in two,
+ * repeated spans.
+ */
 import { describe, expect, it } from 'vitest';
 import { createSpanBudget, type SpanBudget } from '../../src/sample/span-budget.ts';
 
 const utf8 = new TextEncoder();
-/** A vocabulary of these pieces; the closing mark is its first two. */
+/** A vocabulary of these pieces. The first two are the closing mark. */
 const PIECES = ['</', 't>', '<t>', 'a', ' ', 'b<t', '>c', 'x</t', '>y'].map((piece) => utf8.encode(piece));
 const [C0, C1, OPEN, A, BLANK, OPEN_0, OPEN_1, CLOSE_0, CLOSE_1] = PIECES.keys();
 const EURO = [...utf8.encode('€')].map((byte) => PIECES.push(Uint8Array.of(byte)) - 1);
 const spans = [{ start: '<t>', end: '</t>', closing: [C0, C1] }];
 const budgeted = (more: Partial<SpanBudget>) => createSpanBudget({ tokens: 2, spans, anywhere: false, ...more }, (id) => PIECES[id]);
 
-/** What must follow these tokens; undefined: anything may. */
+/** The token that must follow; undefined: any may. */
 function dueAfter(budget: ReturnType<typeof budgeted>, ids: readonly number[]): number | undefined {
   for (const id of ids) {
     expect(budget.allows(id), `token ${id} of ${ids.join()}`).toBe(true);
@@ -53,7 +56,7 @@ describe.each([
   });
 });
 
-it('a closing token that is ruled out comes all the same', () => {
+it('a closing token is forced even if it is ruled out', () => {
   const budget = budgeted({ open: 0, tokens: 0 });
   const logits = new Float32Array(PIECES.length).fill(-Infinity);
   budget.mask(logits);

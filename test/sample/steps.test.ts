@@ -10,7 +10,7 @@ import * as reference from './reference.ts';
 import type { Token } from './reference.ts';
 
 const seed = 4711;
-/** Candidate logits are floats, the reference's are doubles. */
+/** Candidates have float logits, the reference double ones. */
 const FLOAT_LOGITS = 2e-6;
 const always = createRandom(1);
 
@@ -20,7 +20,7 @@ function load(logits: ArrayLike<number>): Candidates {
   return c;
 }
 
-/** What is left: ids and probabilities, ascending by id. */
+/** The candidates left: ids and probabilities, ascending by id. */
 function left(c: Candidates): [id: number, p: number][] {
   softmax(c);
   return Array.from(c.ids.subarray(0, c.size), (id, i): [number, number] => [id, c.p[i]]).sort((a, b) => a[0] - b[0]);
@@ -75,7 +75,7 @@ describe('each step against its slow reference', () => {
         const fresh = load(logits);
         step(fresh);
         expectSame(fresh, want(tokens), `seed ${seed}, round ${round}, n ${n}`);
-        // the same after a cut that leaves them sorted
+        // the same after a cut that leaves the candidates sorted
         const sorted = load(logits);
         topKStep(n >> 1 || 1)(sorted);
         step(sorted);
@@ -97,13 +97,13 @@ describe('small vectors by hand', () => {
     expect(keep(topPStep(0.71, 0), [0.1, 0.2, 0.3, 0.4])).toEqual([1, 2, 3]);
     expect(keep(minPStep(0.74, 0), [0.1, 0.2, 0.3, 0.4])).toEqual([2, 3]);
     expect(keep(minPStep(0.26, 0), [0.1, 0.2, 0.3, 0.4])).toEqual([1, 2, 3]);
-    // entropy 1.2799: surprises 2.30, 1.61, 1.20, 0.92 lie 1.02, 0.33, 0.08, 0.36 away
+    // entropy 1.2799; the surprises 2.30, 1.61, 1.20, 0.92 differ from it by 1.02, 0.33, 0.08, 0.36
     expect(keep(typicalStep(0.29, 0, 4), [0.1, 0.2, 0.3, 0.4])).toEqual([2]);
     expect(keep(typicalStep(0.31, 0, 4), [0.1, 0.2, 0.3, 0.4])).toEqual([1, 2]);
     expect(keep(typicalStep(0.51, 0, 4), [0.1, 0.2, 0.3, 0.4])).toEqual([1, 2, 3]);
     expect(keep(typicalStep(0.9, 0, 4), [0.97, 0.01, 0.01, 0.01])).toEqual([0]);
   });
-  test('xtc leaves the least of the likely, and only when its chance comes', () => {
+  test('xtc leaves the least likely of the likely tokens, with its probability', () => {
     expect(keep(xtcStep(1, 0.09, 0, always), [0.4, 0.3, 0.2, 0.1])).toEqual([3]);
     expect(keep(xtcStep(1, 0.19, 0, always), [0.4, 0.3, 0.2, 0.1])).toEqual([2, 3]);
     expect(keep(xtcStep(1, 0.35, 0, always), [0.4, 0.3, 0.2, 0.1])).toEqual([0, 1, 2, 3]);
@@ -124,7 +124,7 @@ describe('small vectors by hand', () => {
   });
 });
 
-test('top_p of equal logits, more than fit the quick path', () => {
+test('top_p of equal logits, more than the fast path holds', () => {
   for (const [p, want] of [
     [0, 1],
     [0.25, 250],
@@ -169,7 +169,7 @@ describe('DRY', () => {
     expect(got.get(2)).toBeCloseTo(0.8 * 1.75, 6);
     expect(got.get(4)).toBeCloseTo(0.8, 6);
     expect(penaltiesOf([0, 1, 2, 2, 1, 2, 4, 0, 1, 2], letters, { allowedLength: 4 }).size).toBe(0);
-    // a breaker in between: only "c" is left to repeat
+    // a breaker in between: only "c" can be repeated
     expect([...penaltiesOf([0, 1, 2, 3, 0, 1, 5, 2], letters, { allowedLength: 1, breakers: ['\n'] }).keys()]).toEqual([3]);
     // a breaker itself is never penalised
     expect(penaltiesOf([0, 1, 5, 0, 1], letters, { allowedLength: 1, breakers: ['\n'] }).size).toBe(0);
@@ -177,13 +177,13 @@ describe('DRY', () => {
 
   test('a breaker cut across tokens is found', () => {
     const pieces = ['a', 'b', 'x<', '/p', '>y', 'c'];
-    // repeats a b, followed by x<: but "</p>" ended after the second "a"
+    // "a b" is repeated, followed by "x<", but "</p>" ended after the second "a"
     expect(penaltiesOf([0, 1, 5, 0, 2, 3, 4, 0, 1], pieces, { allowedLength: 2, breakers: ['</p>'] }).get(5)).toBeCloseTo(0.8, 6);
     expect(penaltiesOf([0, 1, 5, 0, 1, 2, 3, 4], pieces, { allowedLength: 1, breakers: ['</p>'] }).size).toBe(0);
     expect(penaltiesOf([2, 3, 5, 2, 3], pieces, { allowedLength: 2, breakers: ['</p>'] }).get(5)).toBeCloseTo(0.8, 6);
   });
 
-  test('against every suffix and every place', () => {
+  test('against every suffix and every position', () => {
     const random = createRandom(seed);
     for (let round = 0; round < 150; round++) {
       const length = Math.floor(random.next() * 70);
@@ -209,7 +209,7 @@ describe('DRY', () => {
 
 describe('Mirostat', () => {
   for (const version of [1, 2]) {
-    test(`version ${version} holds the surprise near tau`, () => {
+    test(`version ${version} keeps the surprise near tau`, () => {
       const n = 2000;
       const tau = 4;
       const logits = Array.from({ length: n }, (_, i) => -1.1 * Math.log(i + 1));
@@ -221,7 +221,8 @@ describe('Mirostat', () => {
         const c = load(logits);
         surprise -= Math.log2(p[c.ids[mirostat.draw(c)]]) / rounds;
       }
-      // the surprise within the cut distribution is steered, which is a little below that in the whole
+      // It steers the surprise within the cut distribution, which is slightly lower than in the
+      // whole one.
       expect(Math.abs(surprise - tau), `mean surprise ${surprise} bits`).toBeLessThan(0.8);
     });
 
@@ -244,7 +245,7 @@ describe('Mirostat', () => {
   }
 
   test('version 2 by hand: mu starts at 2 tau', () => {
-    // surprises 1, 2, 3, 3 bits; mu = 2: the last two go
+    // surprises of 1, 2, 3, 3 bits; mu = 2 removes the last two
     for (let s = 0; s < 40; s++) {
       const c = load([0.5, 0.25, 0.125, 0.125].map(Math.log));
       const chosen = createMirostat(2, 1.05, 0.1, 4, createRandom(s)).draw(c);

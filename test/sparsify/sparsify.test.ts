@@ -1,4 +1,4 @@
-/** What `quantlet sparsify` is made of: orders of neurons, thresholds, predictors. */
+/** Parts of `quantlet sparsify`: orders of neurons, thresholds, predictors. */
 import { createEngine } from '../../src/entry/core-node.ts';
 import { describe, expect, it } from 'vitest';
 import { createFiring } from '../../src/sparsify/firing.ts';
@@ -10,7 +10,10 @@ import { gaussian } from '../kernel/harness.ts';
 const never = new AbortController().signal;
 
 describe('firing', () => {
-  /** 40 neurons in three sorts: sort i fires for tokens t with t % 8 < rates[i], of which neuron 39 is hottest by one token. */
+  /**
+   * 40 neurons of three sorts. Sort i fires for tokens t with t % 8 < rates[i]. Neuron 39 fires for
+   * one token more, so it is the hottest.
+   */
   const neurons = 40;
   const rates = [1, 4, 2];
   const firing = createFiring(neurons, 70);
@@ -20,7 +23,7 @@ describe('firing', () => {
   firing.add(Float32Array.from(rows.slice(0, 33).flatMap((row) => [...row])));
   for (const row of rows.slice(33)) firing.add(row);
 
-  it('counts tokens, up to those there is room for', () => {
+  it('counts tokens up to its capacity', () => {
     expect(firing.tokens).toBe(70);
     const fires = (r: number, t: number): boolean => rows[t][r] !== 0;
     for (let r = 0; r < neurons; r++) {
@@ -34,10 +37,11 @@ describe('firing', () => {
     }
   });
 
-  it('the order has every neuron once, groups of 16 of a sort where there are as many, the hottest first', () => {
+  it('the order has every neuron once, in groups of 16 of one sort if possible, the hottest first', () => {
     const order = firing.order();
     expect([...order].sort((a, b) => a - b)).toEqual([...Array(neurons).keys()]);
-    // 13 neurons of the sort that fires most, and three of those that fire in half of its tokens.
+    // 13 neurons of the sort that fires most, and three of the sort that fires for half as many
+    // tokens.
     expect([...order.subarray(0, 13)].every((r) => r % 3 === 1)).toBe(true);
     expect([...order.subarray(13, 26)].every((r) => r % 3 === 2)).toBe(true);
     const share = (order: Uint32Array): number => {
@@ -60,7 +64,7 @@ describe('firing', () => {
     expect([...order].sort((a, b) => a - b)).toEqual([...Array(neurons).keys()]);
   });
 
-  it('rows and columns follow it', () => {
+  it('rows and columns are reordered by it', () => {
     const order = Uint32Array.of(2, 0, 1);
     expect([...ordered(Uint8Array.of(1, 2, 3, 4, 5, 6), order)]).toEqual([5, 6, 1, 2, 3, 4]);
     const matrix = Uint16Array.of(1, 2, 3, 40, 50, 60); // rows of three
