@@ -16,7 +16,10 @@ const seed = 1234;
 const bytesOnly = byteVocabulary();
 const utf8 = new TextEncoder();
 
-/** Feeds a text byte by byte; how far it came, and whether the grammar may end there. */
+/**
+ * Feeds a text byte by byte. Returns the number of bytes accepted, and if the grammar may end
+ * there.
+ */
 function read(grammar: Grammar, text: string | Uint8Array): { taken: number; complete: boolean } {
   grammar.reset();
   const bytes = typeof text === 'string' ? utf8.encode(text) : text;
@@ -27,14 +30,14 @@ function read(grammar: Grammar, text: string | Uint8Array): { taken: number; com
 
 const accepts = (gbnf: string, text: string | Uint8Array): boolean => read(createGrammar(gbnf, bytesOnly), text).complete;
 
-/** Ids that a full mask leaves. */
+/** Ids that a full mask allows. */
 function allowed(grammar: Grammar, nVocab: number): number[] {
   const logits = new Float32Array(nVocab);
   grammar.mask(logits);
   return Array.from(logits.keys()).filter((id) => logits[id] === 0);
 }
 
-describe('what GBNF means', () => {
+describe('the meaning of GBNF', () => {
   const cases: [gbnf: string, yes: string[], no: string[]][] = [
     ['root ::= "ab"', ['ab'], ['', 'a', 'abc', 'b']],
     ['root ::= "a" | "b" "c" |', ['a', 'bc', ''], ['b', 'ac']],
@@ -96,7 +99,7 @@ test('UTF-8 ranges against every code point', () => {
   }
 });
 
-describe('errors say where and what', () => {
+describe('errors name the position and the fault', () => {
   const cases: [gbnf: string, message: RegExp][] = [
     ['root ::= "a', /line 1, column 12: found the end, expected a character or "/],
     ['root ::= "a"\nitem = "b"', /line 2, column 6: found "=", expected ::=/],
@@ -192,7 +195,7 @@ describe('tokens', () => {
     expect(allowed(grammar, vocabulary.nVocab)).toEqual(ids('<think>'));
     expect(grammar.allows('<'.charCodeAt(0))).toBe(false);
     grammar.accept(vocabulary.find('<think>'));
-    // everything but the end of the generation: any token or </think>
+    // everything except the end of generation: any token or </think>
     expect(allowed(grammar, vocabulary.nVocab)).toHaveLength(vocabulary.nVocab - 1);
     grammar.accept(0xff);
     grammar.accept(vocabulary.find('</think>'));
@@ -200,13 +203,13 @@ describe('tokens', () => {
     expect(createGrammar('root ::= <[257]>', vocabulary).allows(257)).toBe(true);
     expect(allowed(createGrammar('root ::= !<[257]>', vocabulary), vocabulary.nVocab)).toHaveLength(vocabulary.nVocab - 2);
     expect(allowed(createGrammar('root ::= !<[257]> | !<[258]>', vocabulary), vocabulary.nVocab)).toHaveLength(vocabulary.nVocab - 1);
-    // the same token as text and as a reference: both readings go on
+    // the same token as text and as a reference: both readings continue
     const both = createGrammar('root ::= <[256]> "x" | "ab" "y"', vocabulary);
     both.accept(256);
     expect([...'xy'].map((c) => both.allows(c.charCodeAt(0)))).toEqual([true, true]);
   });
 
-  test('no token can go on: a coded error, not a loop', () => {
+  test('no token can continue: a coded error, not a loop', () => {
     const digits = { nVocab: 3, pieceBytes: (id: number) => utf8.encode('12'.slice(id, id + 1)), isEog: (id: number) => id === 2 };
     const grammar = createGrammar('root ::= "1" "3"', digits);
     grammar.accept(0);
@@ -226,7 +229,7 @@ describe('tokens', () => {
     expect(() => grammar.mask(new Float32Array(4))).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
   });
 
-  test('clones read on their own', () => {
+  test('clones are independent', () => {
     const grammar = createGrammar('root ::= "a" "b"+', vocabulary);
     grammar.accept(97);
     const clone = grammar.clone();
@@ -253,7 +256,7 @@ describe('tokens', () => {
   });
 });
 
-// Grammars come from clients: what is checked of them must not take a time quadratic in them.
+// Grammars come from clients, so their checks must not take quadratic time.
 test.each(['down', 'up'])('a chain of 20000 rules, written %s, compiles at once', (order) => {
   const start = processorMs();
   const n = 20_000;
@@ -267,7 +270,8 @@ test.each(['down', 'up'])('a chain of 20000 rules, written %s, compiles at once'
   expect(processorMs() - start).toBeLessThan(5000);
 });
 
-// A thousand optional characters are a thousand places, of which each of 256 bytes would find the next ones again.
+// A thousand optional characters are a thousand positions. Without classes of bytes, each of the
+// 256 bytes would compute their successors again.
 test('bytes that no class tells apart find one state together', () => {
   const program = compileGrammar(
     parseGbnf(`root ::= ${'.? '.repeat(1000)}`, () => undefined, 0),
@@ -276,7 +280,8 @@ test('bytes that no class tells apart find one state together', () => {
   const automaton = new Automaton(program);
   const { start, kindOf } = automaton;
   const reached = new Set(Array.from({ length: 256 }, (_, byte) => automaton.step(start, byte)));
-  // Characters of one to four bytes, what cannot begin one, and the first bytes behind which fewer may come.
+  // Characters of one to four bytes, bytes that cannot begin one, and first bytes with a restricted
+  // second byte.
   expect(start.next.length).toBeLessThanOrEqual(16);
   expect(reached.size).toBeLessThanOrEqual(start.next.length);
   expect([0x61, 0x7f, 0x80, 0xc3, 0xe4, 0xf1].map((byte) => kindOf[byte])).toEqual(
@@ -303,7 +308,7 @@ describe('random grammars', () => {
     }
   }
 
-  test('the automaton takes what the definition takes', () => {
+  test('the automaton accepts what the definition accepts', () => {
     for (let round = 0; round < 150; round++) {
       const gbnf = ['root ::= r1 r2', ...[1, 2, 3].map((rule) => `r${rule} ::= ${expression(0, rule, true)}`)].join('\n');
       const grammar = createGrammar(gbnf, bytesOnly);
@@ -313,7 +318,7 @@ describe('random grammars', () => {
         const text = Array.from({ length: int(7) }, () => alphabet[int(4)]).join('');
         expect(read(grammar, text).complete, label(text)).toBe(matches(rules, text));
       }
-      // a walk along the mask: whatever it completes, the definition takes
+      // a walk along the mask: the definition must accept every text that it completes
       grammar.reset();
       const walked: number[] = [];
       for (let i = 0; i < 40 && !grammar.isFinished(); i++) {

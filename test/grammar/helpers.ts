@@ -1,7 +1,7 @@
 import type { GrammarVocabulary } from '../../src/grammar/grammar.ts';
 import type { Expression, Rule } from '../../src/grammar/parse.ts';
 
-/** 256 single bytes, then the given pieces, then the end token. */
+/** A vocabulary of 256 single bytes, the given pieces, and the end token. */
 export function byteVocabulary(
   pieces: readonly (string | Uint8Array)[] = [],
 ): GrammarVocabulary & { readonly eog: number; find(text: string): number } {
@@ -22,7 +22,10 @@ export function byteVocabulary(
   }
 }
 
-/** Whether a whole text follows the rules: every end that every expression can reach, by definition and slowly. */
+/**
+ * Tells if a whole text matches the rules, by the definition and slowly: all ends that every
+ * expression can reach.
+ */
 export function matches(rules: ReadonlyMap<string, Rule>, text: string): boolean {
   const chars = Array.from(text, (c) => c.codePointAt(0)!);
   const known = new Map<string, Set<number>>();

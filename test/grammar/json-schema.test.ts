@@ -50,7 +50,7 @@ function reader(schema: JsonSchema): (text: string) => boolean {
   };
 }
 
-describe('what each keyword takes', () => {
+describe("each keyword's values", () => {
   const cases: [schema: JsonSchema, yes: string[], no: string[]][] = [
     [
       { type: 'object', properties: { a: { type: 'integer' }, b: { type: 'null' } }, required: ['b'] },
@@ -219,7 +219,7 @@ describe('numbers within bounds', () => {
       ];
       for (const probe of probes) {
         for (const text of [probe.toFixed(3), probe.toFixed(0), String(Number(probe.toFixed(2)))]) {
-          // valid wherever 0 is, but never written
+          // valid like 0, but never written
           if (Number(text) === 0 && text.startsWith('-')) continue;
           expect(accepts(text), `seed ${seed + 1}, ${text} ${by}`).toBe(validate(schema, Number(text)) === undefined);
         }
@@ -227,7 +227,7 @@ describe('numbers within bounds', () => {
     }
   });
 
-  test('whatever a walk writes keeps hard bounds', () => {
+  test('texts of random walks keep hard bounds', () => {
     const random = createRandom(seed + 2);
     const bounds: Record<string, number>[] = [
       { minimum: 0.1, maximum: 0.30000000000000004 },
@@ -266,13 +266,13 @@ describe('numbers within bounds', () => {
   });
 });
 
-describe('a pattern beside const and enum', () => {
+describe('a pattern with const and enum', () => {
   test('leaves the values that match', () => {
     const accepts = reader({ enum: ['ab', 'b', 'a\n"', 5], pattern: '^a.|\n"$' });
     expect(['ab', 'b', 'a\n"', 5].map((value) => accepts(JSON.stringify(value)))).toEqual([true, false, true, true]);
     expect(() => jsonSchemaToGrammar({ const: 'a', pattern: '(' })).toThrow(expect.objectContaining({ code: 'ERR_GRAMMAR' }));
   });
-  // A server compiles what its clients send: this one would hold it up for hours.
+  // A server compiles its clients' schemas. This one would block it for hours.
   test('takes no time exponential in the value', () => {
     const start = processorMs();
     expect(() => jsonSchemaToGrammar({ const: `${'a'.repeat(60)}!`, pattern: '^(a+)+$' })).toThrow(/nothing satisfies/);
@@ -280,7 +280,7 @@ describe('a pattern beside const and enum', () => {
   });
 });
 
-/** What work gives, and how often it paused. */
+/** Runs work to its end. Returns its result and the number of pauses. */
 function run<T>(work: Work<T>): [T, number] {
   for (let pauses = 0; ; pauses++) {
     const { done, value } = work.next();
@@ -291,7 +291,7 @@ function run<T>(work: Work<T>): [T, number] {
 const numbers = (n: number, of: (i: number) => unknown = (i) => i): unknown[] => Array.from({ length: n }, (_, i) => of(i));
 
 describe('large schemas', () => {
-  test('take a time that grows with their length', () => {
+  test('take time linear in their length', () => {
     const entry = (i: number): object => ({
       type: 'object',
       properties: { a: { type: 'string' }, [`b${i}`]: { type: 'array', items: { type: 'integer' } } },
@@ -312,7 +312,7 @@ describe('large schemas', () => {
     for (const length of [0, 1, 300, 500]) expect(items(JSON.stringify(new Array(length).fill(1)))).toBe(true);
     expect(items(JSON.stringify(new Array(501).fill(1)))).toBe(false);
   });
-  test('limits have words of the schema', () => {
+  test("errors for limits use the schema's words", () => {
     const refs = (n: number): Record<string, unknown> => ({
       $defs: Object.fromEntries(
         Array.from({ length: n }, (_, i) => [`d${i}`, i + 1 < n ? { $ref: `#/$defs/d${i + 1}`, title: 'x' } : { type: 'null' }]),
@@ -342,7 +342,7 @@ describe('large schemas', () => {
       expect.stringMatching(/a pattern of 40000 characters was found/),
     ]);
   });
-  test('are worked on with pauses: grammars too', () => {
+  test('are compiled with pauses; grammars too', () => {
     const schema = {
       type: 'object',
       properties: Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`p${i}`, { type: 'string' }])),
@@ -351,7 +351,7 @@ describe('large schemas', () => {
     const [, more] = run(createGrammarWork(gbnf, vocabulary));
     expect([pauses > 4000, more > 10_000]).toEqual([true, true]);
   });
-  test('values of a large enum are found without looking at all of them for each', () => {
+  test('values of a large enum are found without comparing each with all others', () => {
     const [gbnf, pauses] = run(jsonSchemaWork({ type: 'array', const: numbers(9000, (i) => 8999 - i), items: { enum: numbers(9000) } }));
     expect(gbnf).toContain('8999,8998,');
     expect(pauses).toBeGreaterThan(200);
@@ -362,13 +362,13 @@ describe('large schemas', () => {
       'root ::= "{\\"a\\":1,\\"b\\":[2]}"\n',
     );
   });
-  test('combinations repeat properties, required names and values only so often', () => {
+  test('the repetition of properties, required names and values by combinations is bounded', () => {
     const ways = numbers(1900, (i) => ({ minLength: i })) as Record<string, unknown>[];
     const names = numbers(2000, (i) => `p${i}`) as string[];
     for (const many of [{ properties: Object.fromEntries(names.map((name) => [name, true])) }, { required: names }, { enum: names }])
       expect(() => jsonSchemaToGrammar({ allOf: [many, { anyOf: ways }] })).toThrow(/repeat more than 500000 properties and values/);
   });
-  test('names that are told from all others are bounded, and what is nested in a value is tried with pauses', () => {
+  test('names that others must differ from are bounded, and nested values are tried with pauses', () => {
     const open = (name: string): JsonSchema => ({ type: 'object', properties: { [name]: true }, additionalProperties: true });
     expect(() => jsonSchemaToGrammar(open('a'.repeat(200_000)))).toThrow(/name has 200000 characters: expected at most 1000/);
     expect(jsonSchemaToGrammar(open('a'.repeat(900)))).toContain('root ::=');
@@ -389,7 +389,7 @@ describe('large schemas', () => {
     }).toThrow(/more than 200000 schemas together/);
     expect(pauses).toBeGreaterThan(500);
   });
-  test('a pattern of thousands of readings is not tried on a value for ever', () => {
+  test('a pattern with thousands of readings of a value is given up', () => {
     expect(() => jsonSchemaToGrammar({ type: 'string', const: 'a'.repeat(20_000), pattern: '^(a?){3000}(a|b)*$' })).toThrow(
       /in too many ways/,
     );
@@ -402,7 +402,7 @@ describe('large schemas', () => {
     expect(() => createGrammar(`root ::= [${'ab'.repeat(20_000)}]`, vocabulary)).toThrow(/at most 10000 characters and ranges/);
     expect(() => createGrammar(`root ::= ${'a'.repeat(5000)}`, vocabulary)).toThrow(/a name of at most 1000 characters/);
   });
-  test('many copies are made and looked through with a pause after every thousand; copies of nothing count, too', () => {
+  test('copies are made and searched with a pause after every thousand; empty copies count too', () => {
     const item = { type: 'object', properties: { a: { type: 'string' } } };
     for (const [copies, schema] of [
       [90_000, { type: 'array', items: item, minItems: 90_000 }],
@@ -562,7 +562,7 @@ describe('refusals name the keyword and the place', () => {
 });
 
 describe('200 random schemas', () => {
-  test('whatever a walk along the masks writes parses and validates', () => {
+  test('texts of random walks along the masks parse and validate', () => {
     let satisfiable = 0;
     fc.assert(
       fc.property(randomSchema, fc.integer({ min: 0, max: 2 ** 31 }), (body, walkSeed) => {
@@ -571,7 +571,7 @@ describe('200 random schemas', () => {
         try {
           gbnf = jsonSchemaToGrammar(schema);
         } catch (error) {
-          // two random objects may contradict each other, two random strings have different patterns
+          // random objects may contradict each other, and random strings have different patterns
           expect(error).toMatchObject({ code: 'ERR_GRAMMAR', message: expect.stringMatching(/nothing satisfies|at once|together/) });
           return;
         }

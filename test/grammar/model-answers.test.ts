@@ -1,4 +1,4 @@
-/** 200 random schemas, each answered by the model that ships: every answer parses and fits. */
+/** 200 random schemas, each answered by the shipped model: every answer parses and validates. */
 import fc from 'fast-check';
 import { loadModel, type GenerationResult, type Model } from 'quantlet';
 import { expect, it } from 'vitest';
@@ -11,15 +11,19 @@ const SEED = 14;
 const SCHEMAS = 200;
 const AT_ONCE = 8;
 /**
- * A model of stories rarely closes what it opened. What closes, or leads on in the patterns, is made likely, so that answers end inside the
- * context; where each may stand the grammar alone says. By a token's first byte.
+ * Logit bias by a token's first byte. A model of stories rarely closes what it has opened, so
+ * closing characters, and those that continue the patterns, are made likely. Answers then end
+ * inside the context; the grammar alone decides where each character may stand.
  */
 const BIAS: Readonly<Record<string, number>> = { '"': 20, '}': 20, ']': 20, '@': 20, '\\': 20, '.': 8, x: 12, ',': -10 };
-/** An answer that was still open after so many tokens is asked for anew with another seed. */
+/** An answer still unfinished after this many tokens is generated again with another seed. */
 const MAX_TOKENS = 600;
 const ATTEMPTS = 6;
 
-/** What fits may be unsatisfiable (two random objects contradict each other), or two patterns at once: those are refused by name. */
+/**
+ * Tells if a schema can be compiled. Random ones may be unsatisfiable (two objects contradict each
+ * other) or need two patterns at once, which is refused by name.
+ */
 function isSatisfiable(schema: object): boolean {
   try {
     jsonSchemaToGrammar(schema as Parameters<typeof jsonSchemaToGrammar>[0]);
@@ -67,7 +71,7 @@ it('every answer to 200 random schemas parses and validates', { timeout: 120_000
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, (_, first) => lane(first)));
-    // A grammar that this vocabulary cannot spell on from some place, and one that only an endless text follows.
+    // A grammar that this vocabulary cannot complete, and one that only an endless text matches.
     expect(await failure(model.generate('a', { grammar: 'root ::= root "a"' }).result())).toMatchObject({ code: 'ERR_GRAMMAR' });
     expect(await failure(model.generate('a', { grammar: 'root ::= "a" <|no_such_token|>' }).result())).toMatchObject({
       code: 'ERR_GRAMMAR',

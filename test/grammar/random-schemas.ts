@@ -1,4 +1,4 @@
-/** JSON schemas of fast-check: every keyword that src/grammar knows, combined and nested. */
+/** JSON schemas for fast-check: every keyword that src/grammar knows, combined and nested. */
 import fc from 'fast-check';
 
 const name = fc.constantFrom('a', 'ab', 'name', 'é', 'q"', 'x y', '', '\u0001', '__proto_', 'n\n');
@@ -94,7 +94,7 @@ export const { schema: randomSchema } = fc.letrec<{
     fc.tuple(tie('object'), fc.array(tie('object'), { minLength: 1, maxLength: 2 })).map(([object, anyOf]) => ({ ...object, anyOf })),
   ),
 }));
-/** What `$ref`s of random schemas point to. */
+/** Targets of the `$ref`s in random schemas. */
 export const DEFS = {
   tree: {
     type: 'object',

@@ -55,7 +55,7 @@ for (const [name, metadata] of vocabularies) {
 
     test('a sampler with a grammar ends at the end of the text', () => {
       const random = createRandom(seed);
-      // logits without any sense, the end of the generation likely
+      // random logits, with a likely end of generation
       const logits = Float32Array.from({ length: tokenizer.nVocab }, (_, id) => random.next() * 6 + (tokenizer.isEog(id) ? 4 : 0));
       const grammar = createGrammar('root ::= "The " ("cat" | "dog" | "été") [a-z ]{3,12} "."', tokenizer);
       for (const options of [{ temperature: 0 }, { seed: 5 }, { seed: 6, topK: 0, topP: 1, minP: 0, temperature: 1.5 }]) {
@@ -70,7 +70,7 @@ for (const [name, metadata] of vocabularies) {
       }
     });
 
-    test('control tokens are reached by reference alone', () => {
+    test('control tokens are reached by reference only', () => {
       const { bos } = tokenizer.special;
       const any = createGrammar('root ::= .*', tokenizer);
       expect(any.allows(bos!)).toBe(false);

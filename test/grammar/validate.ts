@@ -1,4 +1,7 @@
-/** JSON Schema by definition, for the keywords that src/grammar knows: it shares nothing with it. */
+/**
+ * JSON Schema by definition, for the keywords that src/grammar knows. It shares no code with
+ * src/grammar.
+ */
 type Schema = boolean | { [keyword: string]: unknown };
 
 const FORMATS: Record<string, (text: string) => boolean> = {
@@ -32,7 +35,7 @@ const canonical = (value: unknown): string =>
     typeof part === 'object' && part !== null && !Array.isArray(part) ? Object.fromEntries(Object.entries(part).sort()) : part,
   );
 
-/** @returns what is wrong, or undefined */
+/** @returns the fault, or undefined */
 export function validate(document: Schema, value: unknown, schema: Schema = document, path = '$'): string | undefined {
   if (schema === true) return undefined;
   if (schema === false) return `${path}: nothing is allowed`;

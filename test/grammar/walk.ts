@@ -5,9 +5,10 @@ const CLOSING = ['"', '}', ']', '0', ':', 'n'];
 const ASCII = Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i));
 
 /**
- * Writes a text of random tokens that the grammar allows. At first any of them, or one that closes something; after
- * `long` tokens a quote where it may stand, else by turns one that closes or any ASCII character: so every walk ends,
- * also in a string that must first contain something.
+ * Writes a text of random tokens that the grammar allows. At first it takes any token, or one that
+ * closes something. After `long` tokens it takes a quote if allowed, else alternately a closing
+ * byte or any ASCII character. So every walk ends, also in a string that must first contain
+ * something.
  */
 export function walk(grammar: Grammar, vocabulary: GrammarVocabulary, random: () => number, long = 60): { text: string; tokens: number } {
   grammar.reset();

@@ -1,4 +1,7 @@
-/** Numbers of a JSON schema hold digit by digit, however it comes: as JSON text, in a request, with integers of type bigint. */
+/**
+ * Numbers of a JSON schema are exact in every digit, whatever form the schema has: JSON text, a
+ * request, integers of type bigint.
+ */
 import { describe, expect, it } from 'vitest';
 import { parseExactJson } from '../../src/chat/exact-json.ts';
 import { jsonOf } from '../../src/cli/generate-options.ts';

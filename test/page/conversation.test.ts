@@ -1,4 +1,7 @@
-/** What the page asks for: messages, options, blocks of Markdown. What is shown is looked at in browsers (test/runtime/checks/page.mjs). */
+/**
+ * The page's requests: messages, options, blocks of Markdown. Browsers check what it shows
+ * (test/runtime/checks/page.mjs).
+ */
 import { describe, expect, it } from 'vitest';
 import { canGoOn, wireMessages } from '../../page/src/answer.ts';
 import { failureOf, nameOnPage } from '../../page/src/backend.ts';
@@ -28,7 +31,7 @@ describe('messages', () => {
     ]);
   });
 
-  it('answers without a word are left out, and what was said before and after them is one message', () => {
+  it('empty answers are left out, and the messages around them are joined', () => {
     expect(wireMessages(' ', [message('user', 'a'), message('assistant', '', { state: 'failed' }), message('user', 'b')])).toEqual([
       { role: 'user', content: 'a\n\nb' },
     ]);
@@ -39,7 +42,7 @@ describe('messages', () => {
     expect(wireMessages('', [message('user', 'Look', { attachments })])[0].content).toBe('Look\n\na.md:\n`````\nx\n````\ny\n`````');
   });
 
-  it('answers that were stopped, cut or broken off can be gone on with', () => {
+  it('answers that were stopped, cut or interrupted can be continued', () => {
     const states = ['stopped', 'length', 'failed', 'done', 'streaming'] as const;
     expect(states.map((state) => canGoOn(message('assistant', 'text', { state })))).toEqual([true, true, true, false, false]);
     expect(canGoOn(message('assistant', '', { state: 'stopped' }))).toBe(false);
@@ -52,7 +55,7 @@ describe('messages', () => {
 });
 
 describe('settings', () => {
-  it('what is not set is not asked for', () => expect(optionsOf(DEFAULT_SETTINGS)).toEqual({}));
+  it('options that are not set are not sent', () => expect(optionsOf(DEFAULT_SETTINGS)).toEqual({}));
 
   it('every number of the sampler has a field, whose bounds are the sampler’s', () => {
     const fields = NUMBER_FIELDS.flatMap(({ fields }) => fields.map(({ name }) => name));
@@ -111,7 +114,7 @@ it('errors are sentences with their codes', () => {
     message: 'No room.',
     code: 'ERR_OUT_OF_MEMORY',
   });
-  // Settings have the page's names, whoever's spelling the error has.
+  // Settings are named as on the page, in whatever spelling the error has them.
   nameOnPage({ contextLength: 'context of this test' });
   for (const [said, shown] of [
     [

@@ -1,4 +1,7 @@
-/** Formulas in answers: what is one, what is none, and what Temml makes of them. That MathML is shown is looked at in browsers (test/runtime/checks/page.mjs). */
+/**
+ * Formulas in answers: what counts as a formula, and what Temml makes of it. Browsers check that
+ * MathML is shown (test/runtime/checks/page.mjs).
+ */
 import { Marked } from 'marked';
 import { afterEach, describe, expect, it } from 'vitest';
 import temml from 'temml';
@@ -6,7 +9,7 @@ import { math, typeset, typesetBy } from '../../page/src/math.ts';
 
 const marked = new Marked(math);
 const html = (text: string): string => marked.parse(text, { async: false });
-/** The formulas of a text; those that are paragraphs begin with a plus sign. */
+/** The formulas of a text. Those in paragraphs of their own are marked with a plus sign. */
 const formulas = (text: string): string[] =>
   [...html(text).matchAll(/<(span|div) class="tex">([^<]*)</g)].map(([, tag, tex]) => (tag === 'div' ? `+${tex}` : tex));
 afterEach(() => void (typeset.value = undefined));
@@ -43,14 +46,14 @@ describe('what is a formula', () => {
     '[link](https://example.org/$x$)',
   ])('%s: none', (text) => expect(formulas(text)).toEqual([]));
 
-  it('one that is being written stays one from its beginning to its end', () => {
+  it('a formula that is being written is one from its beginning to its end', () => {
     const text = 'The mean:\n\n$$\n\\bar{x} = \\frac{1}{n}\n$$\n\nThat is it.';
     const begin = text.indexOf('$$') + 4;
     for (let end = begin; end <= text.length; end++) expect(formulas(text.slice(0, end)), text.slice(0, end)).toHaveLength(1);
     expect(formulas('$$\nnot closed\n\nanother paragraph')).toEqual([]);
   });
 
-  it('beginnings without an end are passed over, however many there are', () => {
+  it('openings without an end are skipped, however many there are', () => {
     for (const part of ['\\(', '\\[', '$', '$$', '$a ', '$$\n', '\\[\n', '\\(\\\\']) expect(formulas(part.repeat(3000)), part).toEqual([]);
   });
 });
@@ -58,7 +61,7 @@ describe('what is a formula', () => {
 describe('typesetting', () => {
   const render = (tex: string, displayMode: boolean): string => temml.renderToString(tex, { displayMode, throwOnError: true });
 
-  it('is loaded with the first formula, and again where that failed', async () => {
+  it('is loaded with the first formula, and again after a failure', async () => {
     let loads = 0;
     typesetBy(() => (loads++ === 0 ? Promise.reject(new Error('offline')) : Promise.resolve(render)));
     expect(html('no formula')).not.toContain('tex');
@@ -72,7 +75,7 @@ describe('typesetting', () => {
     expect(html('$x$')).toContain('<span class="math"><math><mi>x</mi></math></span>');
   });
 
-  it('shows what it cannot set as it was written', () => {
+  it('shows formulas that it cannot typeset as source', () => {
     typeset.value = render;
     expect(html('\\[ \\frac{a}{b} \\]')).toMatch(/^<div class="math" tabindex="0" role="group" aria-label="Formula"><math display="block"/);
     for (const tex of ['\\frac{a', '\\unknown{<b>}', '\\href{javascript:alert(1)}{x}', '\\includegraphics{https://example.org/a.png}'])

@@ -1,10 +1,13 @@
-/** The page's requests to a server, against the real handler and a real model: what one sends the other takes. */
+/**
+ * The page's requests to a server, sent to the real handler with a real model: the server accepts
+ * what the page sends.
+ */
 import { afterAll, expect, it, vi } from 'vitest';
 import { loadModel } from 'quantlet';
 import { createHandler } from '../../src/openai/handler.ts';
 import { shippedModel } from '../support.ts';
 
-// A page has these of its browser; the handler is what a server answers with.
+// Replaces what a browser gives a page. The handler takes the place of the server.
 const kept = new Map<string, string>();
 vi.stubGlobal('sessionStorage', {
   getItem: (key: string) => kept.get(key) ?? null,
@@ -50,7 +53,7 @@ it.each([
   else expect(step.value.tokens).toBeGreaterThan(5);
 });
 
-it.each(['text', 'chat'] as const)('%s that is longer than the context loses its beginning where the page asks for it', async (kind) => {
+it.each(['text', 'chat'] as const)('%s longer than the context loses its beginning if the page asks for it', async (kind) => {
   handler = createHandler(small);
   const backend = createServedBackend();
   await backend.refresh();
@@ -74,6 +77,6 @@ it.each(['text', 'chat'] as const)('%s that is longer than the context loses its
   let step = first;
   while (!step.done) step = await answer.next();
   expect(step.value).toMatchObject({ finishReason: 'length', tokens: 4 });
-  // The server shortens a conversation by itself; the page asks for an answer alone.
+  // The server shortens a conversation by itself, so the page only asks for an answer.
   if (kind === 'chat') expect(asked).toEqual(['v1/chat/completions']);
 });

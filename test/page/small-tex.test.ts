@@ -1,4 +1,7 @@
-/** Formulas of the served page: what its own typesetter makes of what models write, and what it refuses. */
+/**
+ * Formulas of the served page: the output of its own typesetter for what models write, and what it
+ * refuses.
+ */
 import { describe, expect, it } from 'vitest';
 import temml from 'temml';
 import { typeset } from '../../page/src/small-tex.ts';
@@ -28,7 +31,7 @@ it('bounds stand above and below in a formula of its own, beside in a line', () 
   expect(typeset('x', true)).toMatch(/^<math display="block">/);
 });
 
-describe('says what Temml says', () => {
+describe("gives Temml's output", () => {
   it.each([
     'x = \\frac{-b \\pm \\sqrt{b^2 - 4ac}}{2a}',
     'e^{i\\pi} + 1 = 0',
@@ -60,7 +63,7 @@ describe('says what Temml says', () => {
   });
 });
 
-describe('is shown as it was written', () => {
+describe('is shown as source', () => {
   it.each([
     '\\frac{a',
     '\\frac{1}',
@@ -79,7 +82,7 @@ describe('is shown as it was written', () => {
     '\\frac'.repeat(1000),
   ])('%s', (tex) => expect(() => typeset(tex, false)).toThrow());
 
-  it('and nothing of it becomes HTML', () => {
+  it('and none of it becomes HTML', () => {
     for (const tex of ['\\text{<img src=x onerror=alert(1)>}', '<b>', '\\begin{array}{<i>} 1 \\end{array}', '\\operatorname{<i>"}'])
       expect(typeset(tex, false)).not.toMatch(/<(?!\/?(math|m[a-z]+)\b)/);
   });

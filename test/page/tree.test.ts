@@ -1,4 +1,4 @@
-/** Conversations as trees: paths, versions, files of them, and what is written down while a page is hidden. */
+/** Conversations as trees: paths, versions, files, and writing while a page is hidden. */
 import { describe, expect, it } from 'vitest';
 import { failureOf } from '../../page/src/backend.ts';
 import { fitText, roomFor } from '../../page/src/fit.ts';
@@ -31,13 +31,13 @@ describe('a tree', () => {
     expect(leafBelow(new Map(), null)).toBeNull();
   });
 
-  it('is called as the shown path begins', () => {
+  it('has a title from the beginning of the shown path', () => {
     const byId = new Map(all.map((message) => [message.id, message]));
     const path = pathTo((id) => byId.get(id)?.parent, edited[1].id).map((id) => byId.get(id)!);
     expect(titleOfMessages(path)).toBe('a2');
   });
 
-  it('paths end at what is missing or goes round', () => {
+  it('paths end at missing messages and at cycles', () => {
     expect(pathTo((id) => ({ a: 'b', b: 'a' })[id], 'a')).toHaveLength(2);
     expect(pathTo((id) => ({ a: 'gone' })[id], 'a')).toEqual(['a']);
   });
@@ -55,7 +55,7 @@ describe('a file', () => {
     expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user']);
   });
 
-  it('has all versions, and shows the one that was shown', () => {
+  it('has all versions, and shows the current one', () => {
     const messages = [
       { id: '1', parent: null, content: 'a' },
       { id: '2', parent: '1', content: 'b', role: 'assistant' },
@@ -69,7 +69,7 @@ describe('a file', () => {
     expect(new Set(made.map(({ id }) => id)).size).toBe(4);
   });
 
-  it('that was changed by hand loses no message', () => {
+  it('that was edited by hand loses no message', () => {
     const { messages, path } = read([
       { id: '1', parent: '1', content: 'a' },
       { id: '2', parent: 'nobody', content: 'b' },
@@ -108,7 +108,7 @@ describe('keys', () => {
   });
 });
 
-it('work is put off by the clock, without timers while something comes in', () => {
+it('work is deferred by the clock, without timers while data arrives', () => {
   let time = 0;
   const done: number[] = [];
   const { ask, flush, end } = throttle(
@@ -141,7 +141,7 @@ describe('settings', () => {
   });
 });
 
-it('names begin a sentence as they are', () => {
+it('names at the beginning of a sentence are not capitalised', () => {
   for (const name of ['pic.png is no text', 'blk.0.weight is missing', 'camelCase is odd', 'a-b.txt: gone'])
     expect(failureOf(new Error(name)).message).toBe(`${name}.`);
   expect(failureOf(new Error('the file pic.png is no text')).message).toBe('The file pic.png is no text.');

@@ -1,4 +1,7 @@
-/** Tokenizer metadata that is wrong: a coded error or a tokenizer that works, never a TypeError, an id outside the vocabulary or an endless loop. */
+/**
+ * Wrong tokenizer metadata gives a coded error or a working tokenizer, never a TypeError, an id
+ * outside the vocabulary or an endless loop.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { QuantletError } from '../../src/errors.ts';
@@ -17,7 +20,10 @@ const kinds: readonly (readonly [name: string, metadata: TokenizerMetadata])[] =
 const TEXT = 'the cat sat, <s>é😀\n\t12  [MASK]';
 const SEED = 31;
 
-/** What a key may hold instead: nothing, another type, too few, too many, numbers out of range, texts that repeat or are empty. */
+/**
+ * Wrong values of a key: none, another type, too few or too many elements, numbers out of range,
+ * repeated or empty texts.
+ */
 const wrong = fc.oneof(
   fc.constantFrom<unknown>(
     undefined,

@@ -83,7 +83,7 @@ describe('byte-pair encoding (tokenizer.ggml.model = gpt2)', () => {
     expect(tokenizer.special.eot).toBe(tokenizer.tokenId('<|im_end|>'));
   });
 
-  it('takes out spaces before punctuation only when asked and where llama.cpp would', () => {
+  it('removes spaces before punctuation only when asked and where llama.cpp would', () => {
     const text = "a , b ! it 's 'x' ' y";
     const cleaned = (pre: string): string => {
       const tokenizer = createTokenizer(tinyBpe(pre));
@@ -103,7 +103,8 @@ describe('byte-pair encoding (tokenizer.ggml.model = gpt2)', () => {
     expect(() => createTokenizer(tinyBpe('gpt-2', { merges: undefined }))).toThrowError(
       expect.objectContaining({ code: 'ERR_MISSING_METADATA' }),
     );
-    expect(() => createTokenizer(tinyBpe('gpt-2', { add_bos_token: true, bos_token_id: undefined }))).not.toThrow(); // 11 is assumed
+    // 11 is the default
+    expect(() => createTokenizer(tinyBpe('gpt-2', { add_bos_token: true, bos_token_id: undefined }))).not.toThrow();
   });
 
   it('long texts without a space take less than quadratic time', () => {
@@ -119,7 +120,7 @@ describe('byte-pair encoding (tokenizer.ggml.model = gpt2)', () => {
     ]) {
       const start = performance.now();
       const ids = tokenizer.encode(text, { parseSpecial: true });
-      // Under 150 ms each where this was written; a quadratic loop takes minutes.
+      // Typically under 150 ms each; a quadratic loop takes minutes.
       expect(performance.now() - start).toBeLessThan(5000);
       expect(tokenizer.decode(ids)).toBe(text);
     }
@@ -134,7 +135,7 @@ describe('byte-pair encoding (tokenizer.ggml.model = gpt2)', () => {
 });
 
 describe('merging', () => {
-  /** The definition: look at all pairs, merge the best leftmost one, again. */
+  /** The definition: find the best leftmost pair, merge it, repeat. */
   const slow = (symbols: number[], rules: MergeRules): number[] => {
     for (;;) {
       let at = -1;
@@ -176,7 +177,7 @@ describe('merging', () => {
     }
   });
 
-  it('the pair table grows and forgets nothing', () => {
+  it('the pair table grows and keeps all pairs', () => {
     const table = createPairTable(1);
     const { next } = random(9);
     const map = new Map<string, number>();

@@ -8,7 +8,7 @@ const shipped = createTokenizer(await readMetadata(shippedModel));
 
 describe('quantlet tokenize', () => {
   it('prints a line for each token, bos too', () => {
-    // The ids are native llama.cpp's first two of its greedy story.
+    // The first two ids of native llama.cpp's greedy story.
     expect(tokenizeOutput(shipped, 'Once upon')).toBe("     1 -> '<s>'\n   415 -> ' Once'\n   440 -> ' upon'\n");
   });
 

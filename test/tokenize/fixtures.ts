@@ -5,11 +5,11 @@ import type { TokenizerMetadata } from '../../src/tokenize/vocab.ts';
 
 const root = new URL('../../', import.meta.url);
 
-/** Vocabulary-only models with vectors, beside the checkout where they exist. */
+/** Vocabulary-only models with test vectors, next to the checkout if present. */
 export const vocabDir = new URL('../shared/vocab/', root);
 export const hasShared = existsSync(vocabDir);
 
-/** A vocabulary with its vectors: inputs, and the ids llama.cpp gives without bos and eos. */
+/** A vocabulary with its vectors: inputs, and llama.cpp's ids without bos and eos. */
 export interface Vectors {
   name: string;
   file: URL;
@@ -27,7 +27,7 @@ export function sharedVectors(): Vectors[] {
         .split('\n')
         .slice(0, -1)
         .map((line) => (line.match(/\d+/g) ?? []).map(Number));
-      inputs.pop(); // the separator ends the last input too
+      inputs.pop(); // the separator also ends the last input
       return { name: f.replace(/^ggml-vocab-|\.gguf$/g, ''), file: new URL(f, vocabDir), inputs, outputs };
     });
 }
@@ -36,7 +36,7 @@ export const readMetadata = async (file: URL): Promise<TokenizerMetadata> => (aw
 
 export const shippedModel = new URL('models/tiny-stories-q4_0.gguf', root);
 
-/** Metadata made by hand: `tokens` and whatever else `tokenizer.ggml.` has. */
+/** Hand-made metadata: `tokens` and other keys of `tokenizer.ggml.`. */
 export const metadataOf = (model: string, tokens: readonly string[], rest: Record<string, unknown> = {}): TokenizerMetadata =>
   new Map<string, unknown>([
     ['tokenizer.ggml.model', model],
@@ -44,7 +44,7 @@ export const metadataOf = (model: string, tokens: readonly string[], rest: Recor
     ...Object.entries(rest).map(([key, value]) => [`tokenizer.ggml.${key}`, value] as const),
   ]);
 
-/** A small generator with a fixed seed, and what it picks from. */
+/** A small seeded generator, with a function to pick from a list. */
 export function random(seed: number): { next(): number; pick<T>(from: readonly T[]): T } {
   let state = seed >>> 0;
   const next = (): number => {

@@ -14,5 +14,5 @@ interface Golden {
   ugm: (Case & { rest: Record<string, unknown> })[];
 }
 
-/** What native llama.cpp makes of the vocabularies of tiny.ts. */
+/** Native llama.cpp's results for the vocabularies of tiny.ts. */
 export const golden = JSON.parse(readFileSync(new URL('golden.json', import.meta.url), 'utf8')) as Golden;

@@ -1,7 +1,7 @@
 /**
- * Writes vectors.json: the ids native llama.cpp gives for the texts of vectors.ts, of every vocabulary there; and pre-tokenizers.json: for every
- * pre-tokenizer by its name a hash of the ids of one long text.
- * For developers; tests only read the file. What must be installed: see test/quantize/make-mixes.ts.
+ * Writes vectors.json: native llama.cpp's ids for the texts of vectors.ts by every vocabulary
+ * there; and pre-tokenizers.json: a hash of the ids of one long text for every pre-tokenizer. For
+ * developers; tests only read the files. Packages to install: see test/quantize/make-mixes.ts.
  *
  *   npx tsx test/tokenize/make-vectors.ts FOLDER
  */
@@ -44,7 +44,7 @@ const load = llama.func('void *llama_model_load_from_file(const char *, model_pa
 const vocabOf = llama.func('void *llama_model_get_vocab(void *)');
 const tokenize = llama.func('int llama_tokenize(void *, const void *, int, _Out_ int *, int, bool, bool)');
 
-/** Metadata of tiny.ts as a file has it. */
+/** A value of tiny.ts's metadata, typed as in a file. */
 function typed(key: string, value: unknown): WriteValue {
   if (typeof value === 'string') return { type: 'str', value };
   if (typeof value === 'boolean') return { type: 'bool', value };
@@ -62,7 +62,7 @@ const fileOf = (metadata: TokenizerMetadata): Uint8Array => {
 
 const temporary = mkdtempSync(join(tmpdir(), 'vocabularies-'));
 const path = join(temporary, 'vocabulary.gguf');
-/** Native's ids of texts, by a vocabulary. */
+/** Native's ids for texts with a vocabulary. */
 function idsOf(metadata: TokenizerMetadata, name: string, texts: readonly string[]): Int32Array[] {
   writeFileSync(path, fileOf(metadata));
   const model = load(path, { ...defaults(), vocab_only: true });

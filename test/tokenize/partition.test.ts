@@ -23,7 +23,10 @@ const vocabOf = (tokens: readonly string[], attrs: readonly number[]): Vocab => 
   attrs: Uint16Array.from(attrs),
 });
 
-/** llama.cpp's way, word for word: one token after the other, each cut out of all that is left of the text. */
+/**
+ * llama.cpp's algorithm, literally: one token after another, each searched in all of the remaining
+ * text.
+ */
 function slowly({ tokens, attrs }: Vocab, text: string, parseSpecial: boolean): Fragment[] {
   const bytes = (id: number): number => new TextEncoder().encode(tokens[id]).length;
   const space = (c: string | undefined): boolean => c !== undefined && /[ \t\n\v\f\r]/.test(c);
@@ -93,7 +96,7 @@ describe('special tokens in a text', () => {
     expect(cut('x!y', [1, 2])).toEqual(['x!y']);
   });
 
-  it('as many different ones as there are: no time quadratic in them, which for these would be minutes', () => {
+  it('very many different ones: no quadratic time, which would be minutes', () => {
     const tokens = Array.from({ length: 100_000 }, (_, i) => `<|reserved_${i}|>`);
     const text = tokens.join(' ');
     const fragments = atOnce(
@@ -164,9 +167,9 @@ describe('long texts', () => {
     }
   });
 
-  it('are not kept in memory by the words remembered of them', () => {
+  it('are not kept in memory by cached words', () => {
     const module = new URL('../../src/tokenize/tokenizer.ts', import.meta.url).href;
-    // 100 texts of 1 MB, each with a word of its own: held on to, they are more than the heap may have.
+    // 100 texts of 1 MB, each with a word of its own. Keeping them all would exceed the heap.
     const script = `import { createTokenizer } from '${module}';
       const metadata = new Map(JSON.parse(process.argv[1]));
       const tokenizer = createTokenizer(metadata), words = 'several words '.repeat(75_000);

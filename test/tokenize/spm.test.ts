@@ -8,7 +8,7 @@ const shipped = createTokenizer(metadata);
 
 describe('SentencePiece BPE (tokenizer.ggml.model = llama)', () => {
   it('gives the ids that native llama.cpp gave for a prompt of the shipped model', () => {
-    // From a run of native llama.cpp over this file.
+    // Ids from a run of native llama.cpp with this file.
     const ids = [
       1, 417, 353, 974, 262, 380, 432, 506, 384, 575, 262, 808, 304, 318, 314, 787, 967, 321, 681, 307, 282, 283, 565, 971, 464, 966, 962,
       954, 271, 369, 347, 307, 785, 307, 282, 392, 290, 970, 967, 384, 448, 271, 392, 878, 266, 808, 304, 347,
@@ -27,7 +27,7 @@ describe('SentencePiece BPE (tokenizer.ggml.model = llama)', () => {
     }
   });
 
-  it('takes off the space prefix of a text, but not after bos, as llama_detokenize does', () => {
+  it('removes the space prefix of a text, but not after bos, as llama_detokenize does', () => {
     const ids = shipped.encode('Once');
     expect(shipped.decode(ids)).toBe(' Once');
     expect(shipped.decode(ids.slice(1))).toBe('Once');
@@ -60,7 +60,7 @@ describe('SentencePiece BPE (tokenizer.ggml.model = llama)', () => {
     const long = 'abcdefgh'.repeat(12_500);
     const start = performance.now();
     const ids = shipped.encode(long, { addSpecial: false });
-    // 100 KB took 60 ms where this was written; a quadratic loop takes minutes.
+    // Typically 60 ms for 100 KB; a quadratic loop takes minutes.
     expect(performance.now() - start).toBeLessThan(5000);
     expect(shipped.decode(ids)).toBe(long);
   });
@@ -82,7 +82,7 @@ describe('SentencePiece BPE (tokenizer.ggml.model = llama)', () => {
     expect(code([['tokenizer.ggml.token_type', 'x']])).toBe('ERR_GGUF_INVALID');
   });
 
-  it('an id that is no id is a warning, and none without a value is not', () => {
+  it('an invalid id is a warning, a missing one is not', () => {
     const odd = createTokenizer(
       new Map([...metadata, ['tokenizer.ggml.eos_token_id', 5000], ['tokenizer.ggml.padding_token_id', 0xffffffff]]),
     );
@@ -93,7 +93,7 @@ describe('SentencePiece BPE (tokenizer.ggml.model = llama)', () => {
 });
 
 describe('streaming detokenizer', () => {
-  it('never gives half a character, whatever the bytes, and adds up to what TextDecoder streams of them', () => {
+  it("never gives half a character, whatever the bytes, and adds up to TextDecoder's streamed text", () => {
     const byte = (b: number): number => shipped.tokenId(`<0x${b.toString(16).toUpperCase().padStart(2, '0')}>`)!;
     const cases = [
       [...new TextEncoder().encode('a🦙é我')],

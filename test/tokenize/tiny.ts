@@ -3,15 +3,16 @@ import type { TokenizerMetadata } from '../../src/tokenize/vocab.ts';
 import { metadataOf } from './fixtures.ts';
 
 /*
- * Vocabularies small enough to see through. test/tokenize/golden.json has what native llama.cpp makes of them: its libllama of
- * node-llama-cpp 3.22.1 with vocab_only, llama_tokenize of every text, add_special and parse_special as given there.
+ * Vocabularies small enough to understand at a glance. test/tokenize/golden.json has native
+ * llama.cpp's results: libllama of node-llama-cpp 3.22.1 with vocab_only, and llama_tokenize of
+ * every text with the add_special and parse_special given there.
  */
 
 const spell = (text: string): string => [...new TextEncoder().encode(text)].map((byte) => letterOfByte[byte]).join('');
 
 /**
- * Every byte, and every pair of the bytes of a text: where two of them stay apart, a word ended between them.
- * On top a few longer words, control tokens and a user-defined one.
+ * A vocabulary of all bytes and all pairs of the bytes of a text: if two of them stay separate, a
+ * word ended between them. It also has a few longer words, control tokens and a user-defined token.
  */
 export function tinyBpe(pre: string, rest: Record<string, unknown> = {}, of = "abAB12'sL.~$ \n/é我\u0301"): TokenizerMetadata {
   const letters = [...new Set([...spell(of)])];
@@ -23,7 +24,7 @@ export function tinyBpe(pre: string, rest: Record<string, unknown> = {}, of = "a
     types.push(type);
     return tokens.push(text) - 1;
   };
-  add(spell(' hello'), 1); // no merge leads here: reached with ignore_merges only
+  add(spell(' hello'), 1); // no merge leads here: only reached with ignore_merges
   const bos = add('<s>', 3);
   const eos = add('<|endoftext|>', 3);
   add('<|im_start|>', 3);
@@ -33,7 +34,10 @@ export function tinyBpe(pre: string, rest: Record<string, unknown> = {}, of = "a
   return metadataOf('gpt2', tokens, { pre, merges, token_type: Int32Array.from(types), bos_token_id: bos, eos_token_id: eos, ...rest });
 }
 
-/** The same of characters: spaces are U+2581 (and spaces), what there is no token for is bytes. */
+/**
+ * The same for characters. Spaces are U+2581 (a plain space is a token too), and characters without
+ * a token are bytes.
+ */
 export function tinyCharacters(pre: string, of: string): TokenizerMetadata {
   const letters = [...new Set([...of.replaceAll(' ', '\u2581'), ' '])];
   const merges = letters.flatMap((left) => letters.map((right) => `${left} ${right}`)).filter((merge) => merge.indexOf(' ', 1) > 0);
@@ -104,7 +108,10 @@ export function tinyUgm(rest: Record<string, unknown> = {}): TokenizerMetadata {
   });
 }
 
-/** SentencePiece's precompiled_charsmap for a few rules: see src/tokenize/charsmap.ts for its picture. */
+/**
+ * SentencePiece's precompiled_charsmap for a few rules. src/tokenize/charsmap.ts describes the
+ * format.
+ */
 export function buildCharsmap(rules: readonly (readonly [string, string])[]): Uint8Array {
   interface Node {
     children: Map<number, Node>;

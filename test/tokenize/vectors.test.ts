@@ -1,4 +1,7 @@
-/** Texts and the ids that native llama.cpp gives for them: of small vocabularies of every kind, and of large ones where ../shared has them. */
+/**
+ * Texts and native llama.cpp's ids for them: small vocabularies of every kind, and large ones of
+ * ../shared if present.
+ */
 import { describe, expect, it } from 'vitest';
 import { createTokenizer } from '../../src/tokenize/tokenizer.ts';
 import type { TokenizerMetadata } from '../../src/tokenize/vocab.ts';
@@ -12,10 +15,11 @@ function check(metadata: TokenizerMetadata, inputs: readonly string[], outputs: 
   inputs.forEach((input, i) => {
     const ids = tokenizer.encode(input, { addSpecial: false });
     expect({ i, input, ids }).toEqual({ i, input, ids: outputs[i] });
-    // SentencePiece writes a space as U+2581, and so reads that one as a space.
+    // SentencePiece writes a space as U+2581, so U+2581 in a text is decoded as a space.
     if (lossless) expect(tokenizer.decode(ids)).toBe(tokenizer.model === 'llama' ? input.replaceAll('\u2581', ' ') : input);
   });
-  // Ready within a second: of this process's time, as a busy machine gives it when it likes. 128000 tokens took 0.3 s where this was written.
+  // Ready within a second of this process's own time, which a busy machine hardly changes. 128000
+  // tokens typically take 0.3 s.
   const { user, system } = process.cpuUsage(start);
   expect((user + system) / 1000).toBeLessThan(1000);
 }
@@ -29,7 +33,8 @@ describe("native llama.cpp's ids, and back", () => {
   for (const { name, file, inputs, outputs } of sharedVectors()) {
     it(`${name} of ../shared/vocab: ${inputs.length} texts`, async () => {
       const metadata = await readMetadata(file);
-      check(metadata, inputs, outputs, metadata.get('tokenizer.ggml.model') !== 'bert'); // WordPiece forgets case, accents and spaces
+      // WordPiece loses case, accents and spaces
+      check(metadata, inputs, outputs, metadata.get('tokenizer.ggml.model') !== 'bert');
     });
   }
 });

@@ -3,7 +3,10 @@ import type { TokenizerMetadata } from '../../src/tokenize/vocab.ts';
 import { readMetadata, shippedModel } from './fixtures.ts';
 import { tinyBpe, tinyCharacters, tinyUgm, tinyWpm } from './tiny.ts';
 
-/** What people and programs write: each text is one that some pre-tokenizer, normaliser or byte fallback treats in a way of its own. */
+/**
+ * Texts as people and programs write them. Each is special for some pre-tokenizer, normaliser or
+ * byte fallback.
+ */
 export const TEXTS: readonly string[] = [
   '',
   ' ',
@@ -86,7 +89,7 @@ export const TEXTS: readonly string[] = [
 export interface Vocabulary {
   readonly name: string;
   readonly metadata: TokenizerMetadata;
-  /** Whether texts come back from their ids as they were. */
+  /** If texts are restored exactly from their ids. */
   readonly lossless: boolean;
 }
 
@@ -101,10 +104,12 @@ export const VOCABULARIES: readonly Vocabulary[] = [
   { name: 'Unigram', metadata: tinyUgm(), lossless: false },
 ];
 
-/** The names of pre-tokenizers that llama.cpp v0.5.0 knows for byte-pair encoding whose tokens are spelt in characters. */
+/** Pre-tokenizers of llama.cpp v0.5.0 for byte-pair encodings with tokens spelled in characters. */
 const OF_CHARACTERS = 'gemma4 granite-embed-multi-311m sarvam-moe whitespace'.split(' ');
 
-/** All names of pre-tokenizers for byte-pair encoding; the others' tokens are spelt byte by byte. */
+/**
+ * All pre-tokenizers for byte-pair encodings. Tokens of the other ones are spelled byte by byte.
+ */
 export const PRE_TOKENIZERS: readonly string[] = (
   'default llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano minicpm5 deepseek-llm deepseek-coder deepseek-v3 spark2_5 youtu falcon mpt ' +
   'starcoder gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert jais-2 jina-v1-en ' +
@@ -116,28 +121,36 @@ export const PRE_TOKENIZERS: readonly string[] = (
   .split(' ')
   .concat(OF_CHARACTERS);
 
-/** All texts in three orders, next to one another in as many ways: what ends a word is often what follows it. */
+/**
+ * All texts in three orders with changing separators, because the end of a word often depends on
+ * what follows it.
+ */
 export const MIXED_TEXT: string = [1, 17, 43]
   .flatMap((step, i) => TEXTS.map((_, k) => TEXTS[(k * step + i) % TEXTS.length] + ['\n', ' ', '', '  ', '\t\n'][(k + i) % 5]))
   .join('');
 
-/** Pairs of all bytes of what people mostly write: merges everywhere, but across the end of a word. */
+/**
+ * A vocabulary with pairs of all common bytes: everything merges, except across the end of a word.
+ */
 export const preTokenizerVocabulary = (pre: string): TokenizerMetadata =>
   (OF_CHARACTERS.includes(pre) ? tinyCharacters : (name: string, of: string) => tinyBpe(name, {}, of))(
     pre,
     ' etaoinsrhldTHIS019.,\'"!?-/()\n\t\ré我のहΩ\u0301',
   );
 
-/** What differs when any of the ids does, or their number: FNV-1a over their 32-bit words. */
+/** FNV-1a over 32-bit words: changes if any id or their number does. */
 export const hashOf = (ids: ArrayLike<number>): string =>
   Array.from(ids)
     .reduce((hash, id) => Math.imul(hash ^ id, 0x01000193) >>> 0, 0x811c9dc5 ^ ids.length)
     .toString(16);
 
-/** Hashes of native llama.cpp's ids of MIXED_TEXT, for every pre-tokenizer. */
+/** Hashes of native llama.cpp's ids for MIXED_TEXT, by pre-tokenizer. */
 export const preTokenizerHashes = (): Readonly<Record<string, string>> =>
   JSON.parse(readFileSync(new URL('pre-tokenizers.json', import.meta.url), 'utf8')) as Record<string, string>;
 
-/** Native llama.cpp's ids of every text, without bos and eos, control tokens read as text; of every vocabulary by its name. */
+/**
+ * Native llama.cpp's ids of every text, by vocabulary: without bos and eos, with control tokens
+ * read as text.
+ */
 export const golden = (): Readonly<Record<string, readonly (readonly number[])[]>> =>
   JSON.parse(readFileSync(new URL('vectors.json', import.meta.url), 'utf8')) as Record<string, number[][]>;

@@ -21,7 +21,8 @@ describe('WordPiece (tokenizer.ggml.model = bert)', () => {
 
   it('one long word is not quadratic', () => {
     const tokenizer = createTokenizer(tinyWpm());
-    for (let i = 0; i < 300; i++) tokenizer.encode('Hello unable world '.repeat(20)); // optimized code behaves differently: see bertWords
+    // optimized code behaves differently: see bertWords
+    for (let i = 0; i < 300; i++) tokenizer.encode('Hello unable world '.repeat(20));
     const start = performance.now();
     tokenizer.encode('unable'.repeat(15_000));
     expect(performance.now() - start).toBeLessThan(3000);
@@ -61,7 +62,8 @@ describe('Unigram (tokenizer.ggml.model = t5)', () => {
       const text = Array.from({ length: 9 }, () => pick(['a', 'b', 'c', ' ', 'f', 'i'])).join('');
       const ids = tokenizer.encode(text, { addSpecial: false });
       const total = ids.reduce((sum, id) => sum + score.get(tokenizer.tokenText(id))!, 0);
-      expect(total).toBeCloseTo(best(text.replaceAll(' ', '\u2581')), 6); // sums of short decimals: only rounding differs
+      // sums of short decimals: only rounding differs
+      expect(total).toBeCloseTo(best(text.replaceAll(' ', '\u2581')), 6);
       expect(tokenizer.decode(ids)).toBe(text);
     }
   });

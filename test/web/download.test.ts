@@ -22,14 +22,17 @@ async function whole(url: string, from = 0): Promise<Uint8Array> {
   return Buffer.concat(out);
 }
 
-/** Where bytes differ first; -1 where they do not. (vitest compares long arrays an element at a time, and prints them.) */
+/**
+ * First index at which bytes differ, or -1. (vitest compares and prints long arrays element by
+ * element.)
+ */
 function firstDifference(got: Uint8Array, want: Uint8Array): number {
   if (Buffer.compare(got, want) === 0) return -1;
   const i = want.findIndex((v, k) => got[k] !== v);
   return i < 0 ? want.length : i;
 }
 
-/** A shelf in memory that has `room` bytes. */
+/** A cache in memory with `room` bytes. */
 function memoryShelf(room = Infinity) {
   const files = new Map<string, Uint8Array[]>();
   const metas = new Map<string, Meta>();
@@ -99,7 +102,7 @@ describe('openHttp', () => {
       ]);
     }
   });
-  it('a connection over which nothing comes any more counts as broken', async () => {
+  it('a silent connection counts as broken', async () => {
     const { url, ranges, faults } = await serveBytes(truth, { stall: 100_000 });
     const file = await openHttp(url, 0, { ...FAST, stallMs: 100 });
     const out: Uint8Array[] = [];
@@ -118,7 +121,7 @@ describe('openHttp', () => {
     silent.close();
     expect([codeOf(error), String(error)]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/nothing came for 0\.03 s.*5 times/)]);
   });
-  it('tries failures that may pass again, and others not', async () => {
+  it('retries temporary failures only', async () => {
     const passing = await serveBytes(truth, { status: 503, times: 2 });
     expect(firstDifference(await whole(passing.url), truth)).toBe(-1);
     const staying = await serveBytes(truth, { status: 503 });
@@ -127,7 +130,7 @@ describe('openHttp', () => {
     expect(codeOf(await whole(missing.url).catch((e) => e))).toBe('ERR_DOWNLOAD');
     expect(missing.ranges.length).toBe(1);
   });
-  it('does not try again what no fetch() makes: a port of another protocol, a name in the address, a header that is none', async () => {
+  it('does not retry what no fetch() accepts: a port of another protocol, credentials in the address, an invalid header', async () => {
     const asked = vi.spyOn(globalThis, 'fetch');
     const why = async (url: string, headers = {}): Promise<string> =>
       openHttp(url, 0, { retryMs: 60_000, headers }).then(String, (error: QuantletError) => `${error.code} ${error.message}`);
@@ -141,7 +144,7 @@ describe('openHttp', () => {
     elsewhere.close();
     asked.mockRestore();
   });
-  it('gives up where it gets no further', async () => {
+  it('gives up if there is no progress', async () => {
     const { url } = await serveBytes(truth, { cut: 100_000, noRange: true });
     expect(codeOf(await whole(url).catch((e) => e))).toBe('ERR_DOWNLOAD');
   });
@@ -179,7 +182,7 @@ describe('createReadThrough', () => {
       await through.close();
     }
   });
-  it('a store that fails keeps nothing in the wrong place', async () => {
+  it('a failing store leaves no misplaced bytes', async () => {
     const kept = store(Infinity);
     let failing = true;
     const { url } = await serveBytes(truth);
@@ -228,7 +231,7 @@ describe('openCached', () => {
     await close();
     return how;
   };
-  it('keeps a file and asks nobody the second time', async () => {
+  it('keeps a file and sends no request the second time', async () => {
     const { url, ranges } = await serveBytes(truth);
     const { shelf } = memoryShelf();
     expect(await readAll(url, shelf)).toBe('stored');
@@ -237,13 +240,13 @@ describe('openCached', () => {
     expect(await readAll(url, shelf, true)).toBe('stored');
     expect(ranges.length).toBe(2);
   });
-  it('goes on where a load was left, unless the file has changed', async () => {
+  it('continues an interrupted load, unless the file has changed', async () => {
     for (const changed of [false, true]) {
       const { url, ranges, faults } = await serveBytes(truth, { etag: '"1"', cut: 100_000 });
       const { shelf, sizes } = memoryShelf();
       const first = await openCached(url, shelf, FAST);
       await first.bytes.read(0, 1000);
-      // A file this small would be completed when closed: the tail is only got where it is short.
+      // Closing completes a file that is nearly whole, so this must be far from it.
       faults.status = 404;
       await first.close();
       expect(sizes()[0]).toBeGreaterThan(0);
@@ -253,7 +256,7 @@ describe('openCached', () => {
       expect(sizes()).toEqual([truth.length]);
     }
   });
-  it('begins anew where nothing tells the version of what was left', async () => {
+  it('starts again if the version of a partial file is unknown', async () => {
     const { url, ranges, faults } = await serveBytes(truth, { cut: 100_000 });
     const { shelf, sizes } = memoryShelf();
     const first = await openCached(url, shelf, FAST);
@@ -265,7 +268,7 @@ describe('openCached', () => {
     expect(await readAll(url, shelf)).toBe('stored');
     expect([ranges.at(-1), sizes()]).toEqual(['bytes=0-', [truth.length]]);
   });
-  it('makes room, the longest unused first, and does without where there is none', async () => {
+  it('evicts the least recently used files, and works without storing if there is no room', async () => {
     const urls = await Promise.all([1, 2, 3].map(() => serveBytes(truth)));
     const { shelf, sizes } = memoryShelf(2.5 * truth.length);
     for (const { url } of urls) expect(await readAll(url, shelf)).toBe('stored');
@@ -292,19 +295,19 @@ describe('openCached', () => {
     expect(await second).toBe('kept');
     expect(ranges.length).toBe(1);
   });
-  it('a load that was given up ends at once, in the middle of a read', async () => {
+  it('an abandoned load ends at once, in the middle of a read', async () => {
     const { url, faults } = await serveBytes(truth, { stall: 100_000 });
     const { shelf, sizes } = memoryShelf();
     const { bytes, close } = await openCached(url, shelf, FAST);
     const read = bytes.read(0, truth.length);
-    read.catch(() => {}); // it is left alone below, as the worker leaves it
+    read.catch(() => {}); // its rejection is handled below; the worker ignores it too
     await close({ now: true });
     await expect(read).rejects.toThrow();
     delete faults.stall;
     expect(await readAll(url, shelf)).toBe('stored');
     expect(sizes()).toEqual([truth.length]);
   });
-  it('a load that was aborted between two reads ends at once, and the next one goes on where it was', async () => {
+  it('a load aborted between two reads ends at once, and the next one continues it', async () => {
     const { url, ranges, faults } = await serveBytes(truth, { stall: 100_000, etag: '"a"' });
     const { shelf, sizes } = memoryShelf();
     const start = async () => {

@@ -1,4 +1,4 @@
-/** Both ends of a real message channel: a page's view of its worker, and the worker's own scope. */
+/** Both ends of a real message channel: the page's side of a worker, and the worker's scope. */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { afterAll } from 'vitest';
 import type { WorkerLike, WorkerScope } from '../../src/web/rpc.ts';
@@ -6,7 +6,7 @@ import type { WorkerLike, WorkerScope } from '../../src/web/rpc.ts';
 export interface Pair {
   readonly worker: WorkerLike;
   readonly scope: WorkerScope;
-  /** The worker ends with an error. */
+  /** Lets the worker end with an error. */
   fail(message: string): void;
   readonly terminated: boolean;
 }

@@ -1,4 +1,7 @@
-/** Calls between a page and its worker, the executor and the pool over them, and kernels that a page brings. */
+/**
+ * Calls between a page and its worker, an executor and a pool that use them, and kernels supplied
+ * by the page.
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { QuantletError } from '../../src/errors.ts';
@@ -12,7 +15,7 @@ import { root } from '../support.ts';
 import { pair, type Pair } from './pair.ts';
 
 describe('calls between a page and its worker', () => {
-  it('answers in any order, hands bytes over, and keeps error codes', async () => {
+  it('answers in any order, transfers bytes, and keeps error codes', async () => {
     const { worker, scope } = pair();
     const channel = openChannel(worker);
     answerCalls(scope, async (request: number) => {
@@ -40,7 +43,7 @@ describe('calls between a page and its worker', () => {
     await expect(call).rejects.toThrow('stop');
     channel.close();
   });
-  it('rejects everything open, and all that follows, when the worker is lost', async () => {
+  it('rejects open and later calls when the worker is lost', async () => {
     const { worker, fail } = pair();
     const channel = openChannel(worker);
     const call = channel.call(1);
@@ -53,7 +56,7 @@ describe('calls between a page and its worker', () => {
 const bytesOf = (build: string) => readFileSync(new URL(`dist/wasm/${build}.wasm`, root));
 
 describe('an executor in one worker', () => {
-  it('a step that is aborted before it is sent takes nothing of what was written', async () => {
+  it('a step aborted before it is sent does not write its inputs', async () => {
     const { worker, scope } = pair();
     const seen: RemoteRequest[] = [];
     answerCalls(scope, (request: RemoteRequest) => void seen.push(request));
@@ -83,7 +86,7 @@ describe('a pool of workers', () => {
     return { pairs, start };
   };
 
-  it('a worker that cannot take its place is ended, the others serve', async () => {
+  it('a worker that fails to start is ended, the others serve', async () => {
     const { pairs, start } = starting(
       () => undefined,
       () => {
@@ -95,7 +98,7 @@ describe('a pool of workers', () => {
     await pool.dispose();
   });
 
-  it('without Atomics.waitAsync a watcher that was lost is replaced', async () => {
+  it('without Atomics.waitAsync a lost watcher is replaced', async () => {
     const { waitAsync } = Atomics;
     Reflect.deleteProperty(Atomics, 'waitAsync');
     try {
@@ -112,7 +115,7 @@ describe('a pool of workers', () => {
   });
 });
 
-describe('kernels that a page brings', () => {
+describe('kernels supplied by a page', () => {
   it('say which build they are', async () => {
     for (const build of BUILDS) expect(buildOf(await compileWasm(bytesOf(build)))).toBe(build);
     expect(() => buildOf(new WebAssembly.Module(bytesOf('simd')), 'relaxed')).toThrow(/"simd".*"relaxed"/);

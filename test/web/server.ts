@@ -1,21 +1,21 @@
-/** A real HTTP server over some bytes, with the faults that downloads meet. */
+/** A real HTTP server for some bytes, with the faults that downloads meet. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll } from 'vitest';
 
 export interface Faults {
   status?: number;
-  /** How many requests get `status`; default all. */
+  /** Number of requests that get `status`; default: all. */
   times?: number;
-  /** Ranges are not known. */
+  /** Range requests are not supported. */
   noRange?: boolean;
   noLength?: boolean;
-  /** Every answer ends after so many bytes. */
+  /** Bytes after which every answer ends. */
   cut?: number;
-  /** Every answer stops after so many bytes and stays open. */
+  /** Bytes after which every answer stops, with the connection open. */
   stall?: number;
   etag?: string;
-  /** More headers of answer number n, the first being 0. */
+  /** More headers of answer number n, counted from 0. */
   headers?: (n: number) => Record<string, string>;
 }
 
