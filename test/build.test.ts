@@ -1,4 +1,4 @@
-/** Which build runs where, and that tests run all. */
+/** The choice of a build, and that tests run all builds. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { BUILDS, detectFeatures, pickBuild, type Features } from '../src/wasm/load.ts';
@@ -24,7 +24,7 @@ describe('pickBuild', () => {
     [{ ...features('simd', 'relaxed', 'threads'), dotAdd: 'fast' }, 'dotadd-threads'],
   ] satisfies [Features, string][])('%o: %s', (has, build) => expect(pickBuild(has, undefined)).toBe(build));
 
-  it('takes the wanted one where it runs, and says what is missing where it does not', () => {
+  it('takes the requested build if it runs, else says what is missing', () => {
     for (const build of BUILDS) expect(pickBuild({ ...features('simd', 'relaxed', 'threads'), dotAdd: 'slow' }, build)).toBe(build);
     expect(() => pickBuild(features('simd', 'relaxed'), 'dotadd')).toThrow(expect.objectContaining({ code: 'ERR_BUILD_UNAVAILABLE' }));
     expect(() => pickBuild(features('simd', 'relaxed'), 'relaxed-threads')).toThrow(
@@ -34,7 +34,7 @@ describe('pickBuild', () => {
     expect(() => pickBuild(features(), undefined)).toThrow(expect.objectContaining({ code: 'ERR_NO_SIMD' }));
   });
 
-  it('says that a big-endian machine and a 32-bit Node are none for it', () => {
+  it('refuses a big-endian machine and a 32-bit Node', () => {
     for (const arch of [undefined, 'x64', 'arm64', 'riscv64', 'loong64']) expect(() => refuseUnfit(arch), arch).not.toThrow();
     const refused = (message: RegExp): unknown =>
       expect.objectContaining({ code: 'ERR_NO_SIMD', message: expect.stringMatching(message) as string });

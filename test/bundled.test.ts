@@ -1,4 +1,7 @@
-/** Programs that a bundler put into one file, on a server: kernels, workers and Piscina are those of the package installed next to the bundle. */
+/**
+ * Programs that a bundler has made one file of, on a server. They use kernels, workers and Piscina
+ * of the package installed next to the bundle.
+ */
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,7 +18,7 @@ const PROGRAM = `import { loadModel } from 'quantlet';
 })().catch((error) => console.log(error.code, error.message));
 `;
 
-/** A project with the package installed and the program above. */
+/** Makes a project with the package installed and the program above. */
 function project(): string {
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'node_modules'));
@@ -50,7 +53,7 @@ it.each([
   const folder = project();
   const file = await bundle(bundler, folder, format);
   expect(await run(file, temporaryFolder())).toBe(', there was a little girl');
-  // Alone elsewhere, it finds the package of the folder that the process runs in.
+  // Moved elsewhere, it finds the package of the process's working folder.
   const moved = join(temporaryFolder(), format === 'esm' ? 'main.mjs' : 'main.cjs');
   cpSync(file, moved);
   expect(await run(moved, folder)).toBe(', there was a little girl');
@@ -65,7 +68,7 @@ it.each(['esm', 'cjs'] as const)('%s without the package: ERR_BUNDLED says what 
   expect(said).toContain("serverExternalPackages: ['quantlet']");
 });
 
-it('a package of another version is not taken: its kernels may read plans otherwise', async () => {
+it('a package of another version is not used: its kernels may read plans differently', async () => {
   const file = await bundle('esbuild', project(), 'esm');
   const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string };
   const folder = temporaryFolder();

@@ -1,6 +1,7 @@
 /**
- * What README.md and docs/ show runs: every JavaScript and TypeScript program is held against the package's types, those marked `js run` are run as
- * they stand, and every command line is read by the table of flags. A program that runs says what it prints in comments behind its console.log().
+ * The programs of README.md and docs/ work: every JavaScript and TypeScript program is checked
+ * against the package's types, those marked `js run` are run, and every command line is parsed by
+ * the table of flags. Comments after a program's console.log() say what it prints.
  */
 import { copyFileSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +15,7 @@ import { projectFolder, root, runNode, shippedModel } from './support.ts';
 const documents = ['README.md', ...readdirSync(new URL('docs', root)).map((name) => `docs/${name}`)].filter((name) => name.endsWith('.md'));
 
 interface Sample {
-  /** The document and the line, as an editor opens it. */
+  /** The document and line, as an editor opens it. */
   readonly at: string;
   /** `js`, `js run`, `ts`, `sh` ... */
   readonly kind: string;
@@ -30,7 +31,7 @@ const samples = documents.flatMap((document): Sample[] => {
 });
 const ofKind = (...kinds: readonly string[]): readonly Sample[] => samples.filter(({ kind }) => kinds.includes(kind));
 
-/** A project that has the package, and what programs of the documents use beside it. */
+/** A project with the package, and the other packages that programs of the documents use. */
 const folder = projectFolder('openai', '@anthropic-ai/sdk', '@ai-sdk/provider', 'ai', '@types/node');
 for (const name of ['model.gguf', 'small.gguf']) copyFileSync(shippedModel, join(folder, name));
 
@@ -81,7 +82,7 @@ describe('runs and prints what it says', async () => {
       stderr,
     } = await runNode([path], {
       cwd: folder,
-      // A cache of its own: one of them removes what it downloaded.
+      // A separate cache, because one of the programs removes what it downloaded.
       env: { HF_ENDPOINT: hub.url, QUANTLET_CACHE: `${path}.cache` },
       timeout: 50_000,
     });
@@ -92,7 +93,7 @@ describe('runs and prints what it says', async () => {
   });
 });
 
-/** A line of a shell as the words of its first command; variables stay what they are. */
+/** Words of the first command of a shell line; variables are not expanded. */
 const words = (line: string): readonly string[] =>
   [...line.matchAll(/(?:"([^"]*)"|'([^']*)'|[^\s"']+)+/g)].map(([word]) => word.replaceAll(/["'](.*?)["']/g, '$1'));
 

@@ -1,4 +1,7 @@
-/** What the documents point at is there: files, npm scripts, options of the benches' and builds' command lines are easily forgotten when they are renamed. */
+/**
+ * The targets of the documents exist: files, npm scripts, options of benches and builds. They are
+ * easily forgotten when renamed.
+ */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import ts from 'typescript';
@@ -11,19 +14,19 @@ const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string
 const inGit = existsSync(new URL('.git', root));
 const namesBelow = (folder: string): string[] =>
   readdirSync(new URL(folder, root), { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name.replaceAll('\\', '/')}`);
-/** Files of the checkout; of an unpacked archive those that its folders have. */
+/** Files of the checkout; in an unpacked archive, those of its folders. */
 const files = inGit
   ? execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], { cwd: root, encoding: 'utf8' }).split('\n')
   : readdirSync(root)
       .filter((name) => name !== 'node_modules')
       .flatMap((name) => [name, ...(statSync(new URL(name, root)).isDirectory() ? namesBelow(name) : [])]);
 
-/** Made-up names of the recipes. */
+/** Made-up names in the recipes. */
 const MADE_UP = /foo|row_range|q6_0|my-?flag|MODEL|FILE|FOLDER|</;
 
 const pages = readdirSync(new URL('docs', root)).filter((name) => name.endsWith('.md'));
 
-/** What GitHub calls the headings of a page, for links behind a #. */
+/** GitHub's anchors for the headings of a page. */
 const anchors = (page: string): readonly string[] =>
   [...page.replaceAll(/^```[^]*?^```$/gm, '').matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
     heading
@@ -89,7 +92,7 @@ it('docs/models.md has all architectures', () => {
   expect(ARCHITECTURES.filter(({ name }) => !models.includes(`\`${name}\``)).map(({ name }) => name)).toEqual([]);
 });
 
-/** Names of an interface's members in a source file, those marked as internal left out. */
+/** Names of an interface's members in a source file, except internal ones. */
 function members(path: string, name: string): readonly string[] {
   const file = ts.createSourceFile(path, read(path), ts.ScriptTarget.Latest, true);
   const found = file.statements.find((node) => ts.isInterfaceDeclaration(node) && node.name.text === name) as ts.InterfaceDeclaration;

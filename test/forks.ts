@@ -1,7 +1,10 @@
-/** Vitest's processes, which tell how they ended: vitest says "Worker exited unexpectedly", and neither of which file nor by what. */
+/**
+ * Vitest's processes, with a record of how they ended. Vitest only says "Worker exited
+ * unexpectedly", without the file or the reason.
+ */
 import { ForksPoolWorker, type PoolRunnerInitializer } from 'vitest/node';
 
-/** By test file: the exit code or signal of the last process that ran it. */
+/** Exit code or signal of the last process that ran a test file. */
 export const endOf = new Map<string, string>();
 
 class TellingFork extends ForksPoolWorker {

@@ -1,4 +1,7 @@
-/** Generated sources are what `npm run generate` writes, and the table of types has a row for each. */
+/**
+ * Generated sources are the output of `npm run generate`, and the table of types has a row for
+ * each.
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { errorCodes } from '../scripts/error-table.ts';
@@ -10,7 +13,7 @@ it.each([...(await generate())])('%s is what `npm run generate` writes', (path, 
   expect(readFileSync(new URL(path, root), 'utf8')).toBe(text),
 );
 
-it('every error code says what it means', () => {
+it('every error code has a meaning', () => {
   const codes = errorCodes(readFileSync(new URL('src/errors.ts', root), 'utf8'));
   expect(codes.length).toBeGreaterThan(25);
   for (const [code, meaning] of codes) expect(meaning, code).toMatch(/^[A-Z].{30,}\.$/);

@@ -1,4 +1,7 @@
-/** Who imports whom: no file of src/ or assembly/ imports itself by way of others, types included, and each folder of src/ keeps to what it may know. */
+/**
+ * Rules of imports: no cycles in src/ or assembly/ (types included), and each folder of src/
+ * imports only what it may.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +11,7 @@ import { root } from './support.ts';
 
 type Imports = ReadonlyMap<string, readonly string[]>;
 
-/** The files that each file of a folder imports from that folder, by their paths from it. */
+/** By file: the files of the same folder that it imports, by paths from that folder. */
 function importsOf(folder: string): Imports {
   const at = fileURLToPath(new URL(`${folder}/`, root));
   const files = readdirSync(at, { recursive: true, encoding: 'utf8' })
@@ -24,7 +27,7 @@ function importsOf(folder: string): Imports {
   );
 }
 
-/** Every import that leads back to the file it is in, as the way round: a, b, c, a. */
+/** Every import that leads back to its own file, as a path: a, b, c, a. */
 function cycles(imports: Imports): string[][] {
   const found: string[][] = [];
   const done = new Set<string>();
@@ -63,7 +66,7 @@ describe.each(['src', 'assembly'])('%s/', (folder) => {
 
 describe('what each part of src/ may import', () => {
   const imports = importsOf('src');
-  /** The files that import one that matches, of those that do not match themselves. */
+  /** Files that do not match the pattern and import one that does. */
   const importersOf = (pattern: RegExp): string[] =>
     [...imports].filter(([file, targets]) => !pattern.test(file) && targets.some((t) => pattern.test(t))).map(([file]) => file);
   const text = (file: string): string => readFileSync(new URL(`src/${file}`, root), 'utf8');
@@ -94,7 +97,7 @@ describe('what each part of src/ may import', () => {
     const load = (file: string): void => {
       if (loaded.has(file)) return;
       loaded.add(file);
-      // Types are not in the JavaScript.
+      // Type imports do not reach the JavaScript.
       const code = text(file).replace(/^(import|export) type [^;]*;/gm, '');
       const left = ts.preProcessFile(code).importedFiles.map((i) => posix.join(posix.dirname(file), i.fileName));
       imports

@@ -1,4 +1,4 @@
-/** The list of tests that cannot pass on Windows is as it says. */
+/** The list of tests that cannot pass on Windows works as described. */
 import { existsSync } from 'node:fs';
 import { describe, expect, it, type TaskMeta, type TestContext } from 'vitest';
 import { checkedList, entryOf, expectOnWindows, notOnWindows, type NotOnWindows } from './not-on-windows.ts';
@@ -22,7 +22,7 @@ describe('the list', () => {
 
 describe('a listed test', () => {
   const file = 'test/not-on-windows.test.ts';
-  /** What vitest would do with a test of this name. */
+  /** The effect of a list on a test of this name. */
   function given(entry: Omit<NotOnWindows, 'file' | 'reason'>): { meta: TaskMeta; fails?: boolean; skipped?: string; fail: () => void } {
     const task: { meta: TaskMeta; fails?: boolean; skipped?: string; fail: () => void } = { meta: {}, fail: () => undefined };
     const context = {
@@ -46,7 +46,8 @@ describe('a listed test', () => {
   it('leaves all others alone', () => expect(given({ tests: ['pipes'] }).meta).toEqual({}));
 
   it('that fails is no failure to vitest', (context) => {
-    context.onTestFailed(() => void delete context.task.meta.notOnWindows); // the first hook runs last
+    // the first hook runs last
+    context.onTestFailed(() => void delete context.task.meta.notOnWindows);
     expectOnWindows([{ file, reason: 'it does, below' }], context);
     expect.fail('what the list expects');
   });

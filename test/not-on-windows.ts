@@ -1,16 +1,17 @@
 /**
- * Tests that cannot pass on Windows, each with its reason, in not-on-windows.json. They run there all the same: one that fails counts as skipped, and one
- * that passes is named at the end of the run, so that the list gets shorter. Those that would never end are skipped, files that cannot begin are left out.
+ * Tests that cannot pass on Windows, each with its reason, in not-on-windows.json. They still run:
+ * one that fails counts as skipped, and one that passes is named at the end of the run, so that the
+ * list gets shorter. Tests that would never end are skipped. Files that cannot start are left out.
  */
 import { readFileSync } from 'node:fs';
 import type { TestContext } from 'vitest';
 
 export interface NotOnWindows {
   readonly file: string;
-  /** Full names of tests, or how they begin; without it, the whole file. */
+  /** Full names of tests, or their beginnings. Default: the whole file. */
   readonly tests?: readonly string[];
   readonly reason: string;
-  /** They would wait for ever. */
+  /** They would wait forever. */
   readonly hangs?: true;
 }
 
@@ -42,6 +43,7 @@ export function expectOnWindows(list: readonly NotOnWindows[], { task, skip, onT
   task.meta.notOnWindows = 'passes';
   onTestFailed(() => {
     task.meta.notOnWindows = 'fails';
-    (task as { fails?: boolean }).fails = true; // as of test.fails: vitest asks for it once these hooks have run
+    // as with test.fails: vitest reads it after these hooks
+    (task as { fails?: boolean }).fails = true;
   });
 }

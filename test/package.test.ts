@@ -1,4 +1,4 @@
-/** The package as npm makes it: what the manifest promises is in the tarball, runs from there, and is small. */
+/** The npm package: what the manifest promises is in the tarball, runs from there, and is small. */
 import { execFileSync, execSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
@@ -26,13 +26,19 @@ const manifest = JSON.parse(readFileSync(at('package.json'), 'utf8')) as Manifes
 
 /** Bytes of one wasm build: below it, four of them and everything else fit the tarball's budget. */
 const MAX_WASM = 200 * 1024;
-/** The tarball without the model that ships: a step, so that growth is seen; it has to stay below 1.3 MB. (npm's size less the model's bytes is a tenth less.) */
+/**
+ * Largest tarball without the shipped model. A step, to notice growth; 1.3 MB is the hard limit.
+ * (npm's size less the model's bytes is a tenth less.)
+ */
 const MAX_TARBALL = 1_050_000;
-/** A page that loads a model and generates, minified and gzipped: what it loads first where chunks are split, and all of it as one file. */
+/**
+ * A page that loads a model and generates, minified and gzipped: the first chunks if chunks are
+ * split, and everything in one file.
+ */
 const MAX_FIRST_LOAD = 150_000;
 const MAX_ONE_FILE = 400_000;
 
-/** The order in which runtimes must meet the conditions: the first that matches wins. */
+/** Order in which runtimes must find the conditions: the first match wins. */
 const CONDITIONS = ['types', 'workerd', 'edge-light', 'browser', 'node', 'default'];
 
 /** Files of a ustar archive: name -> bytes. */
@@ -120,7 +126,8 @@ describe('the manifest', () => {
   it('is an ES module for the Node it says, and its scripts need no second step', () => {
     expect([manifest.type, manifest.engines.node]).toEqual(['module', '>=20.19']);
     for (const hook of ['postprepare', 'prepack', 'prestart', 'pretest']) expect(manifest.scripts[hook]).toBe(manifest.scripts.build);
-    // npm 11 asks users about a package that has one of these: postprepare runs for us, and for dependencies that are a git repository, as prepare does.
+    // npm 11 warns users about packages with these hooks. postprepare runs like prepare, for us and
+    // for git dependencies.
     for (const hook of ['preinstall', 'install', 'postinstall', 'prepare']) expect(manifest.scripts).not.toHaveProperty(hook);
     expect(Object.keys(manifest.dependencies)).toEqual(expect.arrayContaining(['@assemblyscript/loader', 'piscina']));
   });
@@ -128,7 +135,7 @@ describe('the manifest', () => {
 
 describe('sizes', () => {
   it('each wasm build', () => {
-    // A build with threads is made of the one without.
+    // A build with threads is made from the one without.
     for (const build of ['simd', 'relaxed', 'dotadd']) {
       const { length } = packed.get(`package/dist/wasm/${build}.wasm`)!;
       expect(length, `${build}.wasm`).toBeLessThan(MAX_WASM);
@@ -137,12 +144,12 @@ describe('sizes', () => {
 
   it('the tarball without the model', () => {
     const files = [...packed].filter(([name]) => !name.endsWith('.gguf'));
-    // One stream, as npm makes it: text that repeats between files is counted once.
+    // One stream, as npm makes it: text repeated across files is compressed once.
     expect(gzipSync(Buffer.concat(files.map(([, bytes]) => bytes))).length).toBeLessThan(MAX_TARBALL);
   });
 });
 
-describe('from the tarball, with only its dependencies beside it', () => {
+describe('from the tarball, with only its dependencies', () => {
   for (const [name, bytes] of packed) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), bytes);
@@ -196,7 +203,8 @@ describe('from the tarball, with only its dependencies beside it', () => {
       first.add(path);
       for (const { path: imported, kind } of metafile.outputs[path].imports) if (kind === 'import-statement') follow(imported);
     };
-    // Each chunk that is loaded later has an entry point of its own: the page is the one given by stdin.
+    // Chunks that are loaded later have entry points of their own. The page is the one given by
+    // stdin.
     follow(Object.keys(metafile.outputs).find((path) => metafile.outputs[path].entryPoint === '<stdin>')!);
     const names = [...first].map((path) => path.split('/').at(-1));
     const bytes = outputFiles
@@ -239,7 +247,7 @@ describe('from the tarball, with only its dependencies beside it', () => {
   });
 });
 
-/** Files that git tracks; a tarball of the sources has no git to ask. */
+/** Files that git tracks. A tarball of the sources has no git to ask. */
 describe.runIf(existsSync(at('.git')))('tracked files', () => {
   it('name no path of a machine and no registry host', () => {
     const files = execFileSync('git', ['ls-files'], { cwd: at('.'), encoding: 'utf8' })

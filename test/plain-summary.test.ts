@@ -1,4 +1,4 @@
-/** The last lines of a run of tests in which a process ends without a word. */
+/** The last lines of a test run in which a process dies silently. */
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -31,6 +31,6 @@ it('a file whose process ended is named, with its end, and its tests count as fa
   expect(stderr).toMatch(
     /^the process of goes\.test\.mjs ended (by SIGKILL|with exit code 1): \d tests passed and 0 failed before, \d did not end$/m,
   );
-  // Of the four tests, and with the error of vitest itself; the first of those that went may have been heard of.
+  // One of the four tests may have been reported before; vitest's own error counts too.
   expect(stdout).toMatch(/^(1 passed, 4|2 passed, 3) failed\n$/m);
 });

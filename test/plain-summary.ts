@@ -3,13 +3,13 @@ import type { Reporter, TestModule, TestState } from 'vitest/node';
 import { BUILDS, BUILD_NAME, EVERY_BUILD } from './builds.ts';
 import { endOf } from './forks.ts';
 
-/** Tests by how they ended; one that did not is pending. */
+/** Number of tests by result; pending: not finished. */
 type Counts = Record<TestState, number>;
 
 /**
- * Closes a run with one plain line of counts. Names the files whose process ended before their tests did, and counts these tests as failed. Says
- * whether the golden data next to the checkout took part. A run of all tests fails if a build passed no test of kernels, operators,
- * architectures or models.
+ * Ends a run with one plain line of counts. Names the files whose process ended before their tests
+ * did, and counts these tests as failed. Says if the golden data next to the checkout was used. A
+ * run of all tests fails if a build passed no test of kernels, ops, architectures or models.
  */
 export class PlainSummary implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
@@ -40,13 +40,13 @@ export class PlainSummary implements Reporter {
   }
 }
 
-/** The process of a file whose tests are still on their way at the end of the run has gone. */
+/** Tells if a file's process has gone while its tests are unfinished. */
 const ended = (m: TestModule): boolean => ['queued', 'pending'].includes(m.state()) && endOf.has(m.moduleId);
 
 const endedEarly = ({ moduleId, relativeModuleId }: TestModule, { passed, failed, pending }: Counts): string =>
   `the process of ${relativeModuleId} ended ${endOf.get(moduleId)}: ${passed} tests passed and ${failed} failed before, ${pending} did not end`;
 
-/** Folders and builds in whose name no test passed. */
+/** Folders and builds for which no test passed. */
 function withoutTests(modules: readonly TestModule[]): string[] {
   const ran = EVERY_BUILD.map((folder) => {
     const of = modules.filter((m) => m.moduleId.includes(`/test/${folder}/`));
@@ -56,7 +56,7 @@ function withoutTests(modules: readonly TestModule[]): string[] {
       builds: new Set(of.flatMap((m) => [...m.children.allTests('passed')]).flatMap((t) => t.fullName.match(BUILD_NAME) ?? [])),
     };
   });
-  // A run of some files is no run of all.
+  // A run of some files is not checked.
   if (ran.some(({ files }) => files === 0)) return [];
   return ran.flatMap(({ folder, builds }) => BUILDS.filter((build) => !builds.has(build)).map((build) => `test/${folder} on ${build}`));
 }

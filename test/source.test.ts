@@ -10,7 +10,7 @@ const sharedCopy = (): SharedArrayBuffer => {
   return shared;
 };
 
-/** The code and message of a rejection that must be a QuantletError. */
+/** Code and message of a rejection that must be a QuantletError. */
 const failure = async (promise: Promise<unknown>): Promise<QuantletError> => {
   const error = await promise.then(
     () => undefined,
@@ -58,7 +58,7 @@ describe('every kind of source gives the same bytes', () => {
   });
 });
 
-describe('what is wrong with a source is said', () => {
+describe('errors say what is wrong with a source', () => {
   test.each<[string, SourceLike, RegExp]>([
     ['short answer', slicing((a, b) => data.slice(a, b - 3)), /gave 7 bytes for 0 to 10; expected 10/],
     ['long answer', slicing(() => data), /gave 100 bytes for 0 to 10; expected 10/],

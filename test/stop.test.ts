@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createStopMatcher } from '../src/generate/stop.ts';
 
-/** Cuts `text` at `cuts` (fractions of its length) and pushes the pieces. */
+/** Splits `text` at `cuts` (fractions of its length) and pushes the pieces. */
 function run(text: string, stops: string[], cuts: number[]): { text: string; stopped: string | undefined } {
   const matcher = createStopMatcher(stops);
   const at = [0, ...cuts.map((cut) => Math.floor(cut * text.length)).sort((a, b) => a - b), text.length];
@@ -16,7 +16,7 @@ function run(text: string, stops: string[], cuts: number[]): { text: string; sto
   return { text: out + matcher.end(), stopped };
 }
 
-/** The slow, obvious answer: grow the text by one character until it ends in a stop string. */
+/** The slow, obvious answer: extend the text by one character until it ends in a stop string. */
 function reference(text: string, stops: string[]): { text: string; stopped: string | undefined } {
   for (let end = 1; end <= text.length; end++) {
     const hits = stops.filter((stop) => text.slice(0, end).endsWith(stop)).sort((a, b) => b.length - a.length);

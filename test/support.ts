@@ -1,4 +1,7 @@
-/** Shared by the tests of the engine: where data is, the builds, child processes, and small models made from a golden one. */
+/**
+ * Helpers for the engine's tests: paths of data, builds, child processes, and small models made
+ * from a golden one.
+ */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,52 +17,68 @@ import { toBytes } from '../src/io/source.ts';
 export { BUILDS, RUNS } from './builds.ts';
 
 export const root = new URL('../', import.meta.url);
-/** Path of a file of the checkout. (The pathname of a URL is none where there is a space or an umlaut in it, nor on Windows.) */
+/**
+ * Path of a file of the checkout. (The pathname of a URL is not a path on Windows, nor if it has a
+ * space or an umlaut.)
+ */
 export const at = (path: string): string => fileURLToPath(new URL(path, root));
 
-/** The maker's data beside the checkout; absent in a clone. */
+/** True if the large test data lies next to the checkout. A clone does not have it. */
 export const hasShared = existsSync(new URL('../shared/golden/', root));
 export const shared = (path: string): string => at(`../shared/${path}`);
 export const shippedModel = at('models/tiny-stories-q4_0.gguf');
-/** A random llama of 31 thousand parameters with native llama.cpp's answers, in every clone. */
+/**
+ * A random llama of 31 thousand parameters with native llama.cpp's answers, part of every clone.
+ */
 export const llamaModel = at('test/golden/arch/llama.gguf');
 export const entryUrl = new URL('dist/entry/node.js', root).href;
 export const cliPath = at('dist/cli.js');
-/** A device that is a full disk. (Wine has Linux' one, as a file of a drive.) */
+/**
+ * True if the system has a device that is a full disk. (Wine has Linux's one, as a file of a
+ * drive.)
+ */
 export const hasFullDisk = process.platform !== 'win32' && existsSync('/dev/full');
 
 /**
- * How far logits may be from native llama.cpp's, of the largest |logit|. Native does not agree with itself more closely: a prompt in one batch
- * and the same prompt token by token differ by up to 0.1 % with F32 and F16 weights and by up to 2 % with quantised ones, because activations are
- * rounded to f16 or to 8 bits, and one value that falls on the other side of a rounding border spreads. Measured with two models of 260 thousand
- * and 2.2 million parameters, by weight type; each bound leaves a factor of 1.5 to 2. BF16 has 8 bits of mantissa for F16's 11.
+ * Tolerated difference of logits from native llama.cpp's, relative to the largest |logit|, by
+ * weight type.
+ *
+ * Native does not agree with itself more closely. A prompt in one batch and token by token differ
+ * by up to 0.1 % with F32 and F16 weights, and by up to 2 % with quantised ones. Activations are
+ * rounded to f16 or 8 bits, and one that rounds the other way affects what follows. These figures
+ * are from two models of 260 thousand and 2.2 million parameters, and each bound leaves a factor of
+ * 1.5 to 2. BF16 has 8 bits of mantissa to F16's 11.
  */
 export const TOLERANCE = { f32: 2e-3, f16: 2e-3, bf16: 1e-2, quantised: 3e-2 } as const;
 
 export interface Greedy {
   readonly prompt_ids: readonly number[];
   readonly ids: readonly number[];
-  /** Best minus second best logit of each step. */
+  /** Best minus second-best logit of each step. */
   readonly margins: readonly number[];
-  /** How far native's logits are from themselves. */
+  /** Differences of native's logits from run to run. */
   readonly noise: number;
 }
 
-/** '' where ids are native's; a first difference counts where its margin is clear of native's own noise on both logits. */
+/**
+ * Describes the first id that differs from native's; '' if none does. A difference is ignored if
+ * its margin is within native's own noise on both logits.
+ */
 export function greedyFault(ids: readonly number[], { ids: want, margins, noise }: Greedy): string {
   if (ids.length !== want.length) return `${ids.length} ids, native ${want.length}`;
   const k = want.findIndex((id, i) => ids[i] !== id);
   return k < 0 || margins[k] < 2 * noise ? '' : `step ${k}: got ${ids[k]}, native ${want[k]} by a margin of ${margins[k]} (noise ${noise})`;
 }
 
-/** What greedy generation gives for a golden prompt, as many ids as native gave. */
+/** Ids of greedy generation for a golden prompt, as many as native has. */
 export const greedyIds = async (model: Model, { prompt_ids, ids }: Greedy): Promise<readonly number[]> =>
   (await model.generate(prompt_ids, { temperature: 0, maxTokens: ids.length, ignoreEos: true }).result()).ids;
 
 /**
- * Logits of positions from `from` on, one array each, in a fresh slot; the prompt goes in as batches of the given sizes (the last one repeats).
- * Where an encoder reads prompts, it has read the ids, and the decoder is fed its start and the same ids.
- * Needs a model loaded with maxOutputs of the largest batch.
+ * Logits of positions from `from` on, one array each, in a new slot. The prompt is fed in batches
+ * of the given sizes (the last one repeats). If an encoder reads prompts, it has read the ids, and
+ * the decoder gets its start token and the same ids. The model must be loaded with maxOutputs of at
+ * least the largest batch.
  */
 export async function logitsOf(
   model: Model,
@@ -87,7 +106,7 @@ export async function logitsOf(
   return rows;
 }
 
-/** '' where all bits are equal, else the first place that differs. */
+/** Describes the first difference in bits; '' if all are equal. */
 export function bitDifference(got: readonly Float32Array[], want: readonly Float32Array[]): string {
   if (got.length !== want.length) return `${got.length} rows, want ${want.length}`;
   for (const [row, a] of got.entries()) {
@@ -99,13 +118,18 @@ export function bitDifference(got: readonly Float32Array[], want: readonly Float
   return '';
 }
 
-/** Milliseconds of processor time that this process has had: what a busy machine makes longer less than time itself. */
+/**
+ * Milliseconds of processor time of this process. A busy machine changes it less than elapsed time.
+ */
 export function processorMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;
 }
 
-/** Token ids below `most`, the same ones for a seed (a linear congruential generator: nothing here needs better). */
+/**
+ * Token ids below `most`, reproducible by seed (a linear congruential generator is good enough
+ * here).
+ */
 export function randomIds(n: number, most: number, seed: number): number[] {
   let state = seed >>> 0;
   return Array.from({ length: n }, () => {
@@ -114,32 +138,38 @@ export function randomIds(n: number, most: number, seed: number): number[] {
   });
 }
 
-/** A folder that is gone after the file's tests. */
+/** Makes a folder that is removed after the file's tests. */
 export function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'quantlet-'));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** A folder with node_modules of its own: this package, and those named of its node_modules. It is gone after the file's tests. */
+/**
+ * Makes a folder with its own node_modules: this package, and the named ones of its node_modules.
+ * It is removed after the file's tests.
+ */
 export function projectFolder(...packages: readonly string[]): string {
   const folder = temporaryFolder();
   for (const [name, to] of [['quantlet', '.'], ...packages.map((name) => [name, `node_modules/${name}`])]) {
     const link = join(folder, 'node_modules', name);
     mkdirSync(dirname(link), { recursive: true });
-    symlinkSync(at(to), link, 'junction'); // Windows: other links are a right of administrators
+    symlinkSync(at(to), link, 'junction'); // Windows allows other links to administrators only
   }
   return folder;
 }
 
-/** Values as they are in the file take their old type; undefined takes a key or a tensor away. */
+/** Changes to a file. A plain value keeps its old type; undefined removes a key or a tensor. */
 export interface Patch {
   readonly metadata?: { readonly [key: string]: WriteValue | string | number | undefined };
   readonly tensors?: { readonly [name: string]: (Omit<WriteTensor, 'name'> & { data?: Uint8Array }) | undefined };
   readonly version?: number;
 }
 
-/** The golden llama, or another file, with other metadata or tensors; new tensors are zeros unless data is given. */
+/**
+ * The golden llama, or another file, with other metadata or tensors. New tensors are zeros unless
+ * data is given.
+ */
 export async function patchedLlama(
   { metadata: keys = {}, tensors: shapes = {}, version = 3 }: Patch = {},
   path: string = llamaModel,
@@ -177,7 +207,7 @@ export function writeTo(folder: string, name: string, bytes: Uint8Array | string
 }
 
 export interface Exit {
-  /** Exit code, or the signal that ended it. */
+  /** Exit code, or the signal that ended the process. */
   readonly code: number | NodeJS.Signals | null;
   readonly stdout: string;
   readonly stderr: string;
@@ -186,7 +216,10 @@ export interface Exit {
   readonly silentMs: number;
 }
 
-/** Runs a program with these arguments to its end; a process that takes longer than `timeout` ms is killed and shows as SIGKILL. */
+/**
+ * Runs a program to its end. A process that takes longer than `timeout` ms is killed and has the
+ * code SIGKILL.
+ */
 export function runProgram(
   program: string,
   args: readonly string[],
@@ -229,7 +262,10 @@ export const runNode = (args: readonly string[], options?: Parameters<typeof run
 export const runCli = (args: readonly (string | number)[], options?: Parameters<typeof runNode>[1]): Promise<Exit> =>
   runNode([cliPath, ...args.map(String)], options);
 
-/** Runs a module in a process of its own; `loadModel` and `llama` (the golden model's path) are there. */
+/**
+ * Runs a module in a process of its own, with `loadModel` and `llama` (the golden model's path)
+ * defined.
+ */
 export const runScript = (source: string, options?: Parameters<typeof runNode>[1]): Promise<Exit> =>
   runNode(
     [
@@ -240,7 +276,10 @@ export const runScript = (source: string, options?: Parameters<typeof runNode>[1
     options,
   );
 
-/** What a promise rejects with, as `CODE: message`; a coded error is told by its code since the tests' class is not the package's. */
+/**
+ * The rejection of a promise: code, message and error. Coded errors are recognised by their code,
+ * because the tests' class is not the package's.
+ */
 export async function failure(
   work: Promise<unknown> | (() => Promise<unknown>),
 ): Promise<{ code: string; message: string; error: unknown }> {

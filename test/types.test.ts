@@ -1,14 +1,17 @@
-/** The package's types in a project that has none of Node's, an older target and checks libraries: what a strict editor or a page's bundler sees. */
+/**
+ * The package's types as a strict editor or a page's bundler sees them: in a project without Node's
+ * types, with an older target, and with libraries checked.
+ */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
 import { expect, it } from 'vitest';
 import { projectFolder } from './support.ts';
 
-// The peer is installed by whoever uses quantlet/ai-sdk.
+// The peer dependency is installed by users of quantlet/ai-sdk.
 const folder = projectFolder('@ai-sdk/provider');
 
-/** A program for every entry alone: what one entry brings along must not hide what another lacks. */
+/** A program for each entry alone: declarations of one entry must not hide what another lacks. */
 const PROGRAMS: Readonly<Record<string, string>> = {
   quantlet: `import { loadModel, QuantletError, type LoadOptions, type Model, type Generation } from 'quantlet';
     type Internals = Extract<keyof Model, 'internals'> | Extract<keyof LoadOptions, 'maxOutputs'>;
@@ -34,7 +37,7 @@ const PROGRAMS: Readonly<Record<string, string>> = {
     export const model = (backend: Backend) => languageModel(backend);`,
 };
 
-// (Each takes seconds: libraries are checked, the DOM among them.)
+// Each takes seconds: libraries are checked, including the DOM.
 it.each([...Object.keys(PROGRAMS).map((entry) => [entry, 'a bundler'] as const), ['quantlet', 'Node'] as const])(
   '%s as %s resolves it',
   (entry, resolver) => {

@@ -1,4 +1,7 @@
-/** A test that waits for ever is ended by vitest's limit: its error then says where every executor of the process stood. */
+/**
+ * When vitest's time limit ends a test, the error also reports where every executor of the process
+ * stood.
+ */
 import { beforeEach } from 'vitest';
 import { whereAllStand } from '../src/threads/where.ts';
 
