@@ -1,16 +1,24 @@
 /**
- * This checkout against another revision, taking turns in one run: every packed product, attention, and tokens per second of a model.
- * The habit before each commit that touches a kernel; ends with exit code 1 where a ratio is below --least.
+ * Compares this checkout with another revision in one run: every packed product, attention, and
+ * tokens per second of a model. Run it before each commit that touches a kernel. It ends with exit
+ * code 1 if a ratio is below --least.
  *
- *   node --import tsx bench/against.ts REV [--least 0.98] [--rounds 7] [--builds relaxed] [--types q4_0,q4_K] [--what gemm,gemv,attention,model]
- *                                          [--repeat 3] [--threads 1,2] [--node PATH] [--model FILE] [--turbo]
+ * Usage:
  *
- * REV (a commit, tag or branch) is checked out and built in a folder of its own under .cache/against, once. Each side is a process that keeps
- * its tensors for the whole run; of each case the two take turns, and the one that begins changes from round to round. A sample is the
- * fastest piece of work in about 60 ms, which other work on the machine can only lengthen; a ratio is the median of the ratios within a round.
- * A case whose ratio is below --least is measured for as many rounds again, up to --repeat times, and the median of all of its rounds counts: what
- * other machines on the same processor take comes and goes, what a change has cost stays.
- * --turbo: both sides with 256-bit code; otherwise both without.
+ *   node --import tsx bench/against.ts REV [--least 0.98] [--rounds 7] [--builds relaxed]
+ *     [--types q4_0,q4_K] [--what gemm,gemv,attention,model] [--repeat 3] [--threads 1,2]
+ *     [--node PATH] [--model FILE] [--turbo]
+ *
+ * REV (a commit, tag or branch) is checked out and built once, in a folder of its own under
+ * .cache/against. Each side is a process that keeps its tensors for the whole run. The two sides
+ * alternate in every case, and the one that begins changes from round to round.
+ *
+ * A sample is the fastest piece of work in about 60 ms, because other work on the machine can only
+ * make it slower. A ratio is the median of the ratios within a round. A case whose ratio is below
+ * --least is measured for as many rounds again, up to --repeat times, and the median of all its
+ * rounds decides. Disturbances by other processes average out; the cost of a change stays.
+ *
+ * With --turbo both sides run 256-bit code, otherwise neither does.
  */
 import { fork, spawnSync, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
@@ -51,7 +59,7 @@ const rounds = Number(values.rounds);
 const repeat = Number(values.repeat);
 const least = Number(values.least);
 
-/** The revision, built, in a folder that is named after its commit. */
+/** Checks out and builds the revision in a folder named after its commit. */
 async function checkout(): Promise<{ folder: string; commit: string }> {
   const commit = (await run('git', ['rev-parse', '--verify', `${rev}^{commit}`])).trim();
   const folder = resolve(cache, 'against', commit);
@@ -62,7 +70,7 @@ async function checkout(): Promise<{ folder: string; commit: string }> {
   mkdirSync(making, { recursive: true });
   const { status } = spawnSync('sh', ['-c', 'git archive "$1" | tar -x -C "$2"', 'sh', commit, making], { cwd: root, stdio: 'inherit' });
   if (status !== 0) throw new Error(`git archive ${commit} ended with ${status}`);
-  // The same dependencies are linked, others installed.
+  // Links node_modules if the dependencies are the same, else installs them.
   const same = spawnSync('cmp', ['-s', resolve(root, 'package-lock.json'), resolve(making, 'package-lock.json')]).status === 0;
   if (same) symlinkSync(resolve(root, 'node_modules'), resolve(making, 'node_modules'));
   else await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: making, timeoutMs: 600_000 });
@@ -71,7 +79,7 @@ async function checkout(): Promise<{ folder: string; commit: string }> {
   return { folder, commit };
 }
 
-/** One revision's process. */
+/** The process of one revision. */
 class Side {
   readonly #child: ChildProcess;
 
@@ -85,7 +93,7 @@ class Side {
     });
   }
 
-  /** Seconds of the fastest piece; what it lacks where this revision cannot do that. */
+  /** Seconds of the fastest piece, or what this revision lacks for the case. */
   ask(request: Request): Promise<Answer> {
     return new Promise((done, fail) => {
       const onExit = (code: number | null): void => fail(new Error(`a side ended with ${code}`));
@@ -113,7 +121,10 @@ console.log(
 
 const rows: string[][] = [];
 let missed = 0;
-/** Takes rounds of rates, before and now, until their median ratio is not below --least or --repeat is used up. */
+/**
+ * Takes rounds of rates, before and now, until their median ratio reaches --least or --repeat is
+ * used up.
+ */
 async function compare(
   name: string,
   unit: string,
@@ -164,7 +175,7 @@ for (const build of values.builds.split(',')) {
       if (answer.lacks !== undefined) throw new Error(answer.lacks);
       return answer.work / answer.seconds / 1e9;
     };
-    // wasm starts in the baseline compiler: the first rounds only warm up.
+    // wasm starts in the baseline compiler, so the first rounds only warm up.
     await compare(`${build} ${c.type} ${c.kind}`, 'G/s', 2, (round) =>
       turns(
         round,
@@ -185,7 +196,7 @@ if (ofModel.length > 0) {
     ['generate', 'generate 64', ['-p', 0, '-n', 64, '-r', 4]],
     ['depth', 'generate 32 at depth 1024', ['-p', 0, '-n', 32, '-d', 1024, '-r', 1]],
   ] as const;
-  // Turbo is on by itself where --no-turbo is known, and off in older revisions.
+  // Revisions that know --no-turbo use turbo by default; older ones do not.
   const flagsOf = new Map<string, string[]>();
   for (const folder of [then.folder, root]) {
     const help = await run(values.node, [resolve(folder, 'dist/cli.js'), 'bench', '--help']);

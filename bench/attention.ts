@@ -1,8 +1,13 @@
 /**
  * Attention alone, in the shape of a 189 M model: 16 layers, 16 heads, 8 KV heads of 64.
+ *
+ * Usage:
+ *
  *   node --import tsx bench/attention.ts [build=relaxed-threads] [threads=1,2] [decode,prompt]
- * Generation: one token at 2048 keys in all layers' caches (so that they come from memory), each part with its own maximum (FlashDecoding)
- * and with a unified one (FlashDecoding++). Prompts: 1024 tokens over themselves, against mul_mat, soft_max, mul_mat over permuted tensors.
+ *
+ * Generation: one token at 2048 keys in the caches of all layers, so that they come from memory,
+ * with a maximum per KV split (FlashDecoding) and with a unified one (FlashDecoding++). Prompts:
+ * 1024 tokens over themselves, compared with mul_mat, soft_max and mul_mat over permuted tensors.
  */
 import {
   createEngine,
@@ -34,8 +39,9 @@ const ints = (n: number, f: (i: number) => number): Tensor =>
   constant('', TYPE.i32, [n, 1, 1, 1], () => new Uint8Array(Int32Array.from({ length: n }, (_, i) => f(i)).buffer));
 
 /**
- * Milliseconds of these results: each is timed by itself, round after round, and the quickest time of each is summed. Other work on
- * the machine only ever adds time; a round over all layers lets each one's cache be evicted before its next turn.
+ * Milliseconds of these results: each is timed separately, round after round, and the fastest times
+ * are added. Other work on the machine only adds time. A round over all layers evicts each layer's
+ * cache before its next turn.
  */
 async function time(engine: Engine, rounds: number, ...results: Tensor[]): Promise<number> {
   const plans = results.map((t) => engine.plan(t));
@@ -51,7 +57,7 @@ async function time(engine: Engine, rounds: number, ...results: Tensor[]): Promi
   return best.reduce((sum, ms) => sum + ms, 0);
 }
 
-/** Fills a leaf of any float type with random halves: the bits are all that matters. */
+/** Fills a leaf of any float type with random halves: only the bits matter. */
 function fill(engine: Engine, type: 'f16' | 'f32' | 'q8_0' | 'q4_0', ne: [number, number, number]): Tensor {
   const t = engine.tensor(type, ne);
   const bytes = engine.view(t);
@@ -61,7 +67,8 @@ function fill(engine: Engine, type: 'f16' | 'f32' | 'q8_0' | 'q4_0', ne: [number
     new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 2).forEach(
       (_, i, a) => (a[i] = 0x3000 + (Math.imul(i, 40503) & 0x8bff)),
     );
-  else u8.forEach((_, i) => (u8[i] = 0x14 + ((Math.imul(i, 40503) >>> 12) & 7))); // scales near 1e-3, small quants
+  // scales near 1e-3, small quants
+  else u8.forEach((_, i) => (u8[i] = 0x14 + ((Math.imul(i, 40503) >>> 12) & 7)));
   return t;
 }
 

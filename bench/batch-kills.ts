@@ -1,9 +1,12 @@
 /**
- * Ten thousand lines through examples/bullmq with three workers, of which one is killed (SIGKILL) every minute and started anew. In the end every
- * custom_id is to be there once, with the answer that `quantlet batch` gives the same line alone.
+ * Runs ten thousand lines through examples/bullmq with three workers, one of which is killed
+ * (SIGKILL) and restarted every minute. At the end every custom_id must be present once, with the
+ * answer that `quantlet batch` gives for the same line alone.
  *
- *   (cd examples/bullmq && npm install && npm install --no-save ../..)      and redis-server on the PATH
+ *   (cd examples/bullmq && npm install && npm install --no-save ../..)
  *   nice -n 10 node --import tsx bench/batch-kills.ts [LINES] [SECONDS BETWEEN KILLS]
+ *
+ * It needs redis-server on the PATH.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -52,7 +55,7 @@ async function ended(child: ChildProcess, what: string): Promise<void> {
   const [code] = (await once(child, 'exit')) as [number | null];
   if (code !== 0) throw new Error(`${what} ended with ${code}`);
 }
-/** The answers of a file by their lines; throws where one is there twice. */
+/** Answers of a file by line. Throws if one is present twice. */
 function answers(path: string): Map<string, string> {
   const all = new Map<string, string>();
   for (const text of readFileSync(path, 'utf8').split('\n').filter(Boolean)) {

@@ -1,12 +1,20 @@
 /**
- * A million lines on 1 to 1000 workers: measures what a worker does here, and simulates many of them with failures.
+ * A million lines on 1 to 1000 workers: measures the work of one worker here, and simulates many
+ * workers with failures.
  *
- *   node --import tsx bench/batch.ts [--model FILE] [--threads N] [--lines 1000000] [--prompt 200] [--answer 50] [--mtbf 24] [--restart 30] [--redis 10000] [--write true]
+ * Usage:
  *
- * Measured: the time of a step for 1 to 16 sequences, the speed of a prompt, and the time to load. Simulated, by events: workers that answer `parallel`
- * lines at once, each line as long as its own answer (an exponential distribution about --answer, 4 times it at most), and fail after a time that is
- * exponential about --mtbf hours. A failed worker is back after --restart seconds and the time to load; the lines it was at are begun again, in a queue by
- * another worker after 30 to 60 s, in a shard by itself. A queue gives out --redis jobs a second at most, which examples/bullmq/rate.mjs measures.
+ *   node --import tsx bench/batch.ts [--model FILE] [--threads N] [--lines 1000000]
+ *     [--prompt 200] [--answer 50] [--mtbf 24] [--restart 30] [--redis 10000] [--write true]
+ *
+ * Measured: the time of a step for 1 to 16 sequences, the speed of a prompt, and the time to load.
+ *
+ * Simulated: workers that answer `parallel` lines at once. A line takes as long as its answer,
+ * whose length is exponentially distributed around --answer, at most 4 times it. Workers fail after
+ * a time that is exponentially distributed around --mtbf hours. A failed worker is back after
+ * --restart seconds and the time to load. Its lines begin again: in a queue on another worker after
+ * 30 to 60 s, in a shard on the same one. A queue hands out at most --redis jobs per second, which
+ * examples/bullmq/rate.mjs measures.
  */
 import type * as Entry from '../src/entry/node.ts';
 import { enableRelaxedSimd } from '../src/entry/node-platform.ts';
@@ -33,7 +41,7 @@ const mtbf = Number(options.mtbf) * 3600;
 warnIfBusy(here);
 enableRelaxedSimd();
 
-/** The same numbers on every run (mulberry32). */
+/** Reproducible random numbers (mulberry32). */
 function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {
@@ -72,7 +80,7 @@ async function measure(file: string): Promise<Measured> {
   };
   await run(2, 16, 32, 0);
   const middle = async (work: () => Promise<unknown>): Promise<number> => median([await time(work), await time(work), await time(work)]);
-  let salt = 0; // no prompt is in the cache
+  let salt = 0; // makes each prompt a new one, so that none is in the cache
   const promptTokensPerSecond = prompt / (await middle(() => run(1, 1, prompt, ++salt)));
   const step = new Map<number, number>();
   for (const n of counts) {
@@ -87,11 +95,11 @@ async function measure(file: string): Promise<Measured> {
 interface Outcome {
   readonly hours: number;
   readonly failures: number;
-  /** Part of the workers' time that was spent on lines that count. */
+  /** Fraction of the workers' time spent on lines that were completed. */
   readonly useful: number;
 }
 
-/** The least first: of [time, value]. */
+/** A heap of [time, value] with the smallest time first. */
 function createHeap<T>(): { push(at: number, value: T): void; pop(): [number, T] | undefined } {
   const items: [number, T][] = [];
   const swap = (a: number, b: number): void => void ([items[a], items[b]] = [items[b], items[a]]);
@@ -116,11 +124,12 @@ function createHeap<T>(): { push(at: number, value: T): void; pop(): [number, T]
   };
 }
 
-/** @param share each worker has its own part of the lines; else all take from one queue */
+/** @param share if each worker has its own part of the lines; otherwise all take from one queue */
 function simulate(workers: number, parallel: number, share: boolean, { loadSeconds, promptTokensPerSecond, step }: Measured): Outcome {
   const random = randomNumbers(workers * 31 + parallel + (share ? 7 : 0));
   const exponential = (mean: number): number => -mean * Math.log(1 - random());
-  // While a prompt is computed the others' steps wait for it, so its time counts for all of them.
+  // The steps of the other lines wait while a prompt is computed, so its time counts for all of
+  // them.
   const seconds = (): number =>
     (parallel * prompt) / promptTokensPerSecond + Math.min(4 * answer, Math.max(1, exponential(answer))) * step.get(parallel)!;
   const left = Array.from({ length: share ? workers : 1 }, (_, i) =>
@@ -137,7 +146,7 @@ function simulate(workers: number, parallel: number, share: boolean, { loadSecon
     if (left[pool] === 0) return;
     left[pool]--;
     busy[worker]++;
-    // Redis gives out so many jobs a second, to all together.
+    // Redis hands out a limited number of jobs per second in total.
     const at = share ? now : (given = Math.max(now, given + 1 / redis));
     const took = seconds();
     events.push(at + took, { worker, life: lives[worker], took });
@@ -149,7 +158,7 @@ function simulate(workers: number, parallel: number, share: boolean, { loadSecon
   for (let event = events.pop(); event; event = events.pop()) {
     const [now, { worker, life, took }] = event;
     if (life === -1) {
-      // A worker is back, or the jobs of a lost one are given out again.
+      // A worker is back, or the jobs of a lost one are handed out again.
       if (took === 0) down[worker] = false;
       else left[0] += took;
       for (let w = 0; w < workers && !share && took > 0; w++) if (!down[w]) all(w, now);

@@ -1,10 +1,15 @@
 /**
- * Models of several sizes or formats in Chromium, one browser each: how soon they are loaded, tokens a second, and the memory that it takes.
+ * Models of several sizes or formats in Chromium, one browser each: time to load, tokens per
+ * second, and memory.
  *
- *   node --import tsx bench/browser-models.ts MODEL.gguf... [--threads 1,2] [--rounds 3] [--prompt 128] [--gen 32] [--name NAME]
+ * Usage:
  *
- * quantlet is timed through loadModel and generate, as a page uses it. Models come from a server of this machine and are not kept. Memory is what all
- * processes of the browser have together, at most, less what they have with an empty page. Writes bench/results/<NAME>-<cpu>-chromium<major>.md.
+ *   node --import tsx bench/browser-models.ts MODEL.gguf... [--threads 1,2] [--rounds 3]
+ *     [--prompt 128] [--gen 32] [--name NAME]
+ *
+ * Times are those of loadModel and generate, as a page uses them. Models come from a local server
+ * and are not cached. Memory is the peak of all processes of the browser together, minus that with
+ * an empty page. Writes bench/results/<NAME>-<cpu>-chromium<major>.md.
  */
 import { statSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -30,7 +35,10 @@ const tests: Job['tests'] = [
   ['pp', Number(options.prompt), 0],
   ['tg', Number(options.gen), 0],
 ];
-/** In the command line of every browser that playwright starts; nothing else is to run beside. */
+/**
+ * Part of the command line of every browser that playwright starts. No other one may run at the
+ * same time.
+ */
 const BROWSER = 'playwright_chromiumdev_profile';
 const LOOK_EVERY_MS = 200;
 
@@ -40,7 +48,7 @@ const peers = await installBrowserPeers();
 const page = await quantletPage();
 let version = '';
 
-/** The most memory that a browser takes while `work` runs in it, beyond what it has had before. */
+/** Peak memory of a browser while `work` runs in it, beyond what it had before. */
 async function memoryOf<T>(work: (chromium: Chromium) => Promise<T>): Promise<{ result: T; bytes: number }> {
   const chromium = await startChromium(peers);
   ({ version } = chromium);

@@ -1,11 +1,15 @@
 /**
- * quantlet against wllama in the same Chromium on the same model at equal threads, taking turns; medians of each, medians of the ratios
- * within a round, and the goals:
+ * Compares quantlet with wllama in the same Chromium, on the same model and with equal threads,
+ * alternating. Prints medians of each, medians of the ratios within a round, and the goals.
  *
- *   node --import tsx bench/browser.ts [--rounds 5] [--threads 1,2] [--prompt 256] [--gen 64] [--model FILE]
+ * Usage:
  *
- * quantlet is timed through loadModel and generate, as a page uses it: sampling and text included. wllama: decoding alone. Writes
- * bench/results/<date>-<cpu>-chromium<major>.md and .json with every sample.
+ *   node --import tsx bench/browser.ts [--rounds 5] [--threads 1,2] [--prompt 256] [--gen 64]
+ *     [--model FILE]
+ *
+ * The figures of quantlet include sampling and text: it is timed through loadModel and generate, as
+ * a page uses it. Those of wllama are of decoding alone. Writes
+ * bench/results/<date>-<cpu>-chromium<major>.md, and .json with every sample.
  */
 import { resolve } from 'node:path';
 import { startChromium, type Job } from './peers/chromium.ts';
@@ -32,7 +36,7 @@ const prompt = Number(options.prompt);
 const gen = Number(options.gen);
 const PP = `pp:${prompt}:0`;
 const TG = `tg:${gen}:0`;
-/** The least ratios that quantlet is to reach. */
+/** Smallest ratios that are the goal. */
 const LEAST: { readonly [test: string]: number } = { [PP]: 5, [TG]: 3 };
 const TESTS: Job['tests'] = [
   ['pp', prompt, 0],
@@ -52,7 +56,7 @@ const samples: { engine: string; threads: number; test: string; round: number; r
 try {
   for (let round = 0; round < rounds; round++) {
     for (const threads of numbers(options.threads)) {
-      // Whoever comes after a hot neighbour is not always the same.
+      // The order alternates, so that neither engine always follows the other on a hot CPU.
       for (const [engine, page] of round % 2 ? [...engines].reverse() : engines) {
         process.stderr.write(`\rround ${round + 1} of ${rounds}, ${threads} threads: ${engine}      `);
         for (const { test, rate } of await chromium.measure(page, model, { threads, repetitions: 1, tests: TESTS }))

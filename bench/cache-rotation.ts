@@ -1,16 +1,24 @@
 /**
- * What the rotation of a quantised cache costs a token of generation, deep in a sequence: a token with rotation and one without in turns, first the one and
- * then the other, thousands of times, and the ratio of each two that are neighbours in time and so have met the same machine.
+ * Cost of rotating a quantised cache for a token of generation, deep in a sequence. A token with
+ * rotation and one without alternate thousands of times. The result is the ratio of each pair,
+ * which are neighbours in time and so met the same machine.
  *
- * Two copies of a model differ by more than rotation can cost, by where they lie in memory (up to 5 % with one thread of an EPYC, of copies without rotation).
- * So the two of a pair are one model by default: between its steps the words of its plan that ask for rotation are cleared and put back, which is all that
- * --no-cache-rotation changes in a plan. (Its text means nothing then, and takes as long.) With --copies both are opened, the one first and then the other.
+ * Two copies of a model differ by more than rotation can cost, because they lie at different places
+ * in memory. So by default a pair is one model: between its steps, the words of its plan that ask
+ * for rotation are cleared and restored. The option --no-cache-rotation changes nothing else in a
+ * plan. (The text becomes meaningless, but takes as long.) With --copies both models are opened, in
+ * alternating order.
  *
- * The interval has 95 % of the medians of 2000 samples, each of as many openings as there were, drawn with repetition, and of as many pairs of each.
+ * The interval has 95 % of the medians of 2000 bootstrap samples. Each is drawn with replacement
+ * from the openings and from the pairs of each.
  *
- *   node --import tsx bench/cache-rotation.ts [--model FILE] [--depth 1024] [--types q8_0,q4_0] [--threads 1,2] [--openings 4] [--pairs 400] [--copies]
+ * Usage:
  *
- * The heads of the model have 64 elements or a multiple; without --model one of 190 M weights is made.
+ *   node --import tsx bench/cache-rotation.ts [--model FILE] [--depth 1024] [--types q8_0,q4_0]
+ *     [--threads 1,2] [--openings 4] [--pairs 400] [--copies]
+ *
+ * The model's heads must have 64 elements or a multiple. Without --model one of 190 M weights is
+ * made.
  */
 import { loadModel, type KvType, type Model } from 'quantlet';
 import { ATTENTION_PARAMS, OP, OP_SIZE, PLAN } from '../src/graph/layout.ts';
@@ -31,7 +39,7 @@ const pairs = Number(options.pairs);
 const file = options.model || (await benchModel());
 warnIfBusy(here);
 
-/** Milliseconds of a token behind `depth` others. */
+/** Milliseconds of a token after `depth` others. */
 type Token = () => Promise<number>;
 
 async function open(type: KvType, threads: number, cacheRotation: boolean): Promise<Model> {
@@ -48,13 +56,13 @@ async function token({ internals: { scheduler, slots } }: Model): Promise<number
   return performance.now() - start;
 }
 
-/** The parameters that ask for rotation, by the record's code (src/graph/lower.ts). */
+/** Parameters that ask for rotation, by record code (src/graph/lower.ts). */
 const ROTATIONS: { readonly [code: string]: readonly number[] } = {
   KV_STORE: [3],
   ATTENTION: [ATTENTION_PARAMS.indexOf('rot_k'), ATTENTION_PARAMS.indexOf('rot_v')],
   ATTENTION_MERGE: [ATTENTION_PARAMS.indexOf('rot_v')],
 };
-/** A function that turns the rotation of a model's plan on and off. */
+/** Returns a function that switches the rotation in a model's plan. */
 function rotationSwitch({ internals: { engine } }: Model): (on: boolean) => void {
   const view = (at: number, words: number): Int32Array => {
     const bytes = engine.executor.view(at, 4 * words);
@@ -76,7 +84,10 @@ function rotationSwitch({ internals: { engine } }: Model): (on: boolean) => void
   };
 }
 
-/** One opening: what makes a token with rotation and without, and what ends it. */
+/**
+ * One opening: functions that compute a token with and without rotation, and one that disposes of
+ * the models.
+ */
 async function opened(
   type: KvType,
   threads: number,

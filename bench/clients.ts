@@ -1,17 +1,22 @@
 /**
- * Many sequences at once: tokens per second of 1 and of 8 clients that generate at the same time, and how soon a chat's second turn answers.
+ * Many sequences at once: tokens per second of 1 and of 8 clients that generate at the same time,
+ * and the time until a chat's second turn answers.
  *
- *   node --import tsx bench/clients.ts [--model FILE] [--threads 1,2] [--clients 8] [--tokens 48] [--depth 64] [--rounds 5] [--history 512]
+ * Usage:
  *
- * One and many take turns; ratios are medians over the rounds. Clients sample with the defaults (temperature, top-k, top-p, min-p) from prompts
- * of their own of `depth` tokens, and are timed from the last client's first token to the first client's last one.
+ *   node --import tsx bench/clients.ts [--model FILE] [--threads 1,2] [--clients 8] [--tokens 48]
+ *     [--depth 64] [--rounds 5] [--history 512]
+ *
+ * One client and many alternate; ratios are medians over the rounds. Clients sample with the
+ * defaults (temperature, top-k, top-p, min-p) from different prompts of `depth` tokens. They are
+ * timed from the last client's first token to the first client's last one.
  */
 import type * as Entry from '../src/entry/node.ts';
 import { enableRelaxedSimd } from '../src/entry/node-platform.ts';
 import type { Model } from '../src/model.ts';
 import { benchModel, describeMachine, flags, machine, median, numbers, show, table, warnIfBusy } from './support.ts';
 
-// The entry of dist/: the workers of a threads build are files there.
+// The entry of dist/, because the workers of a build with threads are files there.
 const { loadModel } = (await import(new URL('../dist/entry/node.js', import.meta.url).href)) as typeof Entry;
 
 const here = machine();
@@ -58,7 +63,10 @@ async function rate(model: Model, n: number): Promise<number> {
   return ((counted - 1) / (end - begin)) * 1000;
 }
 
-/** Milliseconds from the question to the first token of the answer, on the first turn and on the second. */
+/**
+ * Milliseconds from the question to the first token of the answer, in the first and the second
+ * turn.
+ */
 async function turns(model: Model, seed: number): Promise<[first: number, second: number]> {
   const firstToken = async (ids: readonly number[]): Promise<{ ms: number; said: number[] }> => {
     const start = performance.now();

@@ -1,11 +1,16 @@
 /**
- * quantlet against its peers on the same model, taking turns in one run; medians of each, medians of the ratios within a round, and the goals:
+ * Compares quantlet with its peers on the same model in one run, alternating. Prints medians of
+ * each, medians of the ratios within a round, and the goals.
  *
- *   node --import tsx bench/compare.ts [--node PATH|24] [--rounds 5] [--threads 1,2] [--peers avx2,best,wllama] [--model FILE]
+ * Usage:
  *
- * native: llama.cpp's llama_decode alone (bench/peers/native.c), once with the backend it picks by itself on this CPU and once with the one
- * for AVX2, which is what WebAssembly code can become. wllama: in Chromium. A run that was interrupted goes on where it stopped. Writes
- * bench/results/<date>-<cpu>-node<major>.md and .json with every sample.
+ *   node --import tsx bench/compare.ts [--node PATH|24] [--rounds 5] [--threads 1,2]
+ *     [--peers avx2,best,wllama] [--model FILE]
+ *
+ * Native: llama.cpp's llama_decode alone (bench/peers/native.c), with the backend it selects on
+ * this CPU and with the one for AVX2, the most that WebAssembly code can compile to. wllama runs in
+ * Chromium. An interrupted run continues where it stopped. Writes
+ * bench/results/<date>-<cpu>-node<major>.md, and .json with every sample.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -54,12 +59,12 @@ const depths = numbers(options.depths);
 const prompt = Number(options.prompt);
 const gen = Number(options.gen);
 
-/** `pp:256:0` and the like, as the peers take them. */
+/** `pp:256:0` and the like, as the peers expect them. */
 type Test = string;
 const PP: Test = `pp:${prompt}:0`;
 const TG: Test = `tg:${gen}:0`;
 const ALL: readonly Test[] = [PP, ...depths.map((d) => `tg:${gen}:${d}`)];
-/** What costs as much for a small model as for a large one shows in a model that costs little else. */
+/** Small models, which show costs that do not depend on the size of a model. */
 const SMALL = [
   ['the model that ships', resolve(root, 'models/tiny-stories-q4_0.gguf')],
   ['stories260K', resolve(root, '../shared/models/stories260K/stories260K.gguf')],
@@ -100,7 +105,7 @@ const ours = (key: string, tests: readonly Test[], more: readonly string[]): Eng
   async measure(file, nth, wanted) {
     const rates: Rates = new Map();
     const kinds = wanted.map((t) => t.split(':').map(Number));
-    // One process for a depth: the prompt is asked for at depth 0 alone.
+    // One process per depth. Prompts are measured at depth 0 only.
     for (const depth of new Set(kinds.map(([, , d]) => d))) {
       const here = wanted.filter((t) => Number(t.split(':')[2]) === depth);
       const of = (kind: string): string => here.find((t) => t.startsWith(kind))?.split(':')[1] ?? '0';
@@ -173,7 +178,7 @@ if (progress.round > 0) console.error(`going on with round ${progress.round + 1}
 
 for (; progress.round < rounds; progress.round++) {
   for (const nth of threads) {
-    // The order turns from round to round: whoever comes after a hot neighbour is not always the same.
+    // The order rotates, so that no engine always follows the same one on a hot CPU.
     const turned = engines.map((_, i) => engines[(i + progress.round) % engines.length]);
     for (const engine of turned) {
       process.stderr.write(`\rround ${progress.round + 1} of ${rounds}, ${nth} threads: ${engine.key}          `);
@@ -201,7 +206,10 @@ const rates = (engine: string, nth: number, test: Test, of = 'bench'): number[] 
 /** Median of the ratios of two engines in the same round. */
 const ratio = (a: readonly number[], b: readonly number[]): number => median(a.map((x, i) => x / b[i]).filter(Number.isFinite));
 
-/** The least ratios that quantlet is to reach: of native with AVX2 (on the model of q4_0, and on a given one of another format), and of wllama. */
+/**
+ * Smallest ratio to native with AVX2 that is the goal, for the q4_0 model and for a given model of
+ * another format. The goals for wllama follow.
+ */
 const leastNative = (test: Test, engine: string): number | undefined => {
   if (options.model) return engine !== 'quantlet' ? undefined : test === PP ? 0.8 : test === TG ? 1 : undefined;
   return engine === 'plain'

@@ -1,7 +1,13 @@
 /**
- * How long the caller's event loop stands still while a threads build generates: `node --import tsx bench/event-loop.ts [model.gguf]`.
- * A timer of 1 ms is late by whatever callback runs when it is due, so the latest one bounds the longest synchronous callback from above.
- * The operating system's own delays are in it too: the same without generating stands beside it, and the median of several runs decides.
+ * Longest pause of the caller's event loop while a build with threads generates.
+ *
+ * Usage:
+ *
+ *   node --import tsx bench/event-loop.ts [model.gguf]
+ *
+ * A 1 ms timer is late by the callback that runs when it is due, so the latest timer is an upper
+ * bound of the longest synchronous callback. It includes delays by the operating system, so the
+ * same is measured without generating, and the median of several runs decides.
  */
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,10 +15,10 @@ import { fileURLToPath } from 'node:url';
 import type * as Entry from '../src/entry/node.ts';
 import { enableRelaxedSimd } from '../src/entry/node-platform.ts';
 
-// The entry of dist/: the workers of a threads build are files there.
+// The entry of dist/, because the workers of a build with threads are files there.
 const { loadModel } = (await import(new URL('../dist/entry/node.js', import.meta.url).href)) as typeof Entry;
 
-/** The promise of the architecture: no synchronous host callback of more than this. */
+/** The promise of the architecture: no synchronous host callback takes longer. */
 const LIMIT_MS = 5;
 const RUNS = 7;
 const RUN_MS = 700;
@@ -22,7 +28,7 @@ const file = process.argv[2] ?? fileURLToPath(new URL('../models/tiny-stories-q4
 const model = await loadModel(file, { contextLength: 512 });
 const prompt = Array.from({ length: 200 }, (_, i) => 3 + ((i * 7) % 400));
 
-/** Milliseconds the latest timer was late while `work` went on. */
+/** Milliseconds by which the latest timer was late during `work`. */
 async function latest(work: (until: number) => Promise<unknown>): Promise<number> {
   const delay = monitorEventLoopDelay({ resolution: 1 });
   await sleep(20);
@@ -32,7 +38,7 @@ async function latest(work: (until: number) => Promise<unknown>): Promise<number
   return delay.max / 1e6 - 1;
 }
 
-/** Prompts and generations one after the other, part by part, as a chat does. */
+/** Prompts and generations one after another, part by part, as in a chat. */
 async function generate(until: number): Promise<void> {
   while (performance.now() < until) {
     model.internals.slots.all[0].truncate(0);

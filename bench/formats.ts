@@ -1,12 +1,18 @@
 /**
- * Every weight format on one thread, relative to q4_0: GMAC/s of its prompt path (64 columns), GB/s of weights of its generation path
- * (one column, weights from memory), the same in GMAC/s, and GMAC/s of the way that dequantises its rows first, which must never be the faster one. The last
- * formats are what those of IQ1 to IQ3 are packed as where there is room for it (LEVELS in src/type-traits.ts):
+ * Every weight format on one thread, relative to q4_0.
+ *
+ * Usage:
  *
  *   node --import tsx bench/formats.ts [--build relaxed] [--rounds 5] [--types q4_K,q6_K] [--write]
  *
- * Formats take turns in rounds. Work is timed in pieces of about a millisecond and the fastest of a round counts, so that other work on the
- * machine does not; a figure is the median of its rounds. --write puts the table into bench/results. bench/kernels.ts has shapes and builds in detail.
+ * Columns: GMAC/s of its prompt path (64 columns), GB/s of weights of its generation path (one
+ * column, weights from memory), the same in GMAC/s, and GMAC/s of dequantising rows first, which
+ * must never be the fastest. The last formats are the unpacked forms of IQ1 to IQ3 (LEVELS in
+ * src/type-traits.ts).
+ *
+ * Formats alternate in rounds. Work is timed in pieces of about a millisecond, and the fastest of a
+ * round is taken, so that other work on the machine has no effect. A figure is the median of its
+ * rounds. --write puts the table into bench/results. bench/kernels.ts has more shapes and builds.
  */
 import { readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
@@ -24,17 +30,17 @@ const TYPES: readonly TypeTraits[] = asked.length > 0 ? [...new Set<TypeTraits>(
 const NE0 = 2048;
 const ROWS = 1024;
 const COLUMNS = 64;
-/** Larger than any L3 this is meant for. */
+/** Bytes of weights, more than any L3 cache. */
 const MEMORY = 192 * 2 ** 20;
 /** Rows of a measured piece of work. */
 const PIECE = 256;
-/** Seconds a measurement takes at least. */
+/** Minimum duration of a measurement in seconds. */
 const LEAST = 0.1;
 
-/** A product in pieces of PIECE rows. */
+/** A product, measured in pieces of PIECE rows. */
 interface Way {
   readonly rows: number;
-  /** Of one piece. */
+  /** Multiply-adds of a piece. */
   readonly macs: number;
   readonly bytes: number;
   readonly prepare?: () => void;
@@ -58,7 +64,6 @@ function fastest({ rows, prepare, run }: Way): number {
 
 const perByte = ({ blckSize, typeSize }: TypeTraits): number => blckSize / typeSize;
 
-/** Measures all formats on a build. */
 function tableOf(build: string): string {
   const memory = new WebAssembly.Memory({ initial: (MEMORY >> 16) + 600, maximum: 65536 });
   const k = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(new URL(`../dist/wasm/${build}.wasm`, import.meta.url))), {
@@ -71,11 +76,15 @@ function tableOf(build: string): string {
   const weights = dst + 2 ** 20;
   const f32 = new Float32Array(memory.buffer);
   for (let i = 0; i < NE0 * COLUMNS; i++) f32[x / 4 + i] = Math.sin(i * 12.9898) * 3;
-  // 0x1111 as f16 is 0.0006: sums stay normal numbers (subnormal ones cost twice the time). As levels all codes are 1, which no loop takes for large ones
-  // (assembly/matmul/gemm_8x4_grid.ts): of iq2_xxs one run in 60 is.
+  // 0x1111 as f16 is 0.0006: sums stay normal numbers (subnormal ones would be slower). As levels
+  // all codes are 1, so that no loop takes its path for large codes
+  // (assembly/matmul/gemm_8x4_grid.ts), which real weights rarely need.
   new Uint8Array(memory.buffer, weights).fill(0x11);
 
-  /** rows x NE0 weights times columns: by the packed kernels where they know the type, else by vec_dot, else with dequantised rows. */
+  /**
+   * A product of rows x NE0 weights and columns: by the packed kernels if they know the type, else
+   * by vec_dot, else with dequantised rows.
+   */
   function product(type: TypeTraits, rows: number, columns: number, dequantised = false): Way {
     const { id } = type;
     const size = rowSize(type, NE0);
@@ -128,7 +137,7 @@ function tableOf(build: string): string {
     dequantising: isLevels(type) ? undefined : product(type, ROWS, COLUMNS, true),
     samples: [] as number[][],
   }));
-  // wasm starts in the baseline compiler: the first round only warms up.
+  // wasm starts in the baseline compiler, so the first round only warms up.
   for (let round = -1; round < Number(options.rounds); round++) {
     for (const f of formats) {
       const sample = [

@@ -1,15 +1,23 @@
 /**
- * The Walsh-Hadamard transform of rows that leave the cache, in place: bytes read and written a second, against what the machine can read at most (as
- * roofline.ts measures it: a pass in place moves each byte twice, so both are counted for it), and against what it could transform if loads, stores and
- * shuffles took no time: "by adding", the vectors that it adds and subtracts a second in registers, by the additions that the kernel does for each vector.
- * (Both at once: where they share the processor's ports it is less. With turbo a vector has eight elements for four.)
+ * The in-place Walsh-Hadamard transform of rows larger than the cache.
  *
- * A core of a virtual machine is half of one whenever its other thread computes, a neighbour's or the other of ours (two threads of an EPYC added twice as much as
- * one, and some seconds later no more than one). What waits for memory or for additions hardly notices; the transform does, which keeps the processor busy, in
- * the L1 cache as well. So besides the median there is the best tenth of the rounds: what the kernel does on cores of its own. Reading and adding are the best
- * that was seen, since nothing can make them look too high.
+ * Usage:
  *
- *   node --import tsx bench/fwht.ts [--threads 1,2] [--rounds 60] [--mib 128] [--sizes 64,128] [--turbo auto]
+ *   node --import tsx bench/fwht.ts [--threads 1,2] [--rounds 60] [--mib 128] [--sizes 64,128]
+ *     [--turbo auto]
+ *
+ * Its bytes read and written per second are compared with two limits. The first is the machine's
+ * read bandwidth, measured as in roofline.ts (a pass in place moves each byte twice, and both are
+ * counted). The second, "by adding", would be reached if loads, stores and shuffles took no time:
+ * vectors added and subtracted per second in registers, divided by the additions that the kernel
+ * needs per vector. Where both share the processor's ports, the real limit is lower. With turbo a
+ * vector has eight elements instead of four.
+ *
+ * A core of a virtual machine may share a processor core with other work. That slows the transform,
+ * which is bound by the processor's ports, but hardly the limits, which wait for memory or for
+ * additions. So the table has the best tenth of the rounds as well as the median: the speed on
+ * undisturbed cores. For the limits the best value seen is used, because nothing can make them look
+ * too high.
  */
 import { createEngine, fwht_inplace } from '../src/entry/core-node.ts';
 import { startThreads, type Job } from './roofline/measure.ts';
@@ -20,26 +28,29 @@ const options = flags('the transform against the bandwidth of memory', {
   threads: [...new Set([1, here.cores])].join(','),
   rounds: '60',
   mib: '128',
-  // Heads, embeddings and feed-forwards: powers of two, and some of each of the other orders.
+  // Heads, embeddings and feed-forwards: powers of two, and some multiples of the other orders.
   sizes: '64,128,256,512,1024,2048,4096,1536,2560,3584',
   turbo: 'off',
 });
 const counts = numbers(options.threads);
 const bytes = Number(options.mib) * 2 ** 20;
-/** Of ceilings; shorter ones of two threads that do not quite meet would add up to more than there is. */
+/**
+ * Milliseconds of a measurement of the limits. With shorter ones, two threads that do not quite
+ * overlap would add up to more than there is.
+ */
 const SLICE_MS = 120;
-/** Rounds between two ceilings. */
+/** Rounds between two measurements of the limits. */
 const EVERY = 6;
-/** Vectors that one run of peak_add or peak_less takes (roofline/assembly/ceilings.ts in_registers). */
+/** Vectors of one run of peak_add or peak_less (roofline/assembly/ceilings.ts in_registers). */
 const ADD_VECTORS = 12;
-/** Additions for each vector that mixing m parts takes (assembly/ops/fwht_mix.ts), by m / 4. */
+/** Additions per vector for mixing m parts (assembly/ops/fwht_mix.ts), by m / 4. */
 const MIXING: { readonly [m: number]: number } = { 3: 50 / 12, 5: 114 / 20, 7: 210 / 28 };
-/** Additions of a vector: one for each doubling, or the mixing; and its multiplication by the scale. */
+/** Additions per vector: one per doubling, or the mixing, and the multiplication by the scale. */
 function additions(n: number): number {
   const power = n & -n;
   return 1 + (power === n ? Math.log2(n) : Math.log2(power / 4) + MIXING[n / power]);
 }
-/** The least of the best tenth. */
+/** Lower bound of the best tenth. */
 const best = (list: readonly number[]): number => [...list].sort((x, y) => y - x)[Math.floor((list.length - 1) / 10)];
 const percent = (part: number): string => `${(100 * part).toFixed(0)} %`;
 warnIfBusy(here);

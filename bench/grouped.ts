@@ -1,11 +1,15 @@
 /**
- * Products by many matrices (mul_mat_id) against one dense product of the same multiply-adds, quantising activations included, and how long threads idle
- * at the end of one:
+ * Products by many matrices (mul_mat_id) compared with one dense product of the same multiply-adds,
+ * including the quantisation of activations; and the idle time of threads at the end of a product.
  *
- *   node --import tsx bench/grouped.ts [--types q4_0,q4_K,mxfp4] [--build relaxed-threads] [--threads 1,2] [--rounds 7] [--write]
+ * Usage:
  *
- * Matrices are those of a Qwen3-30B-A3B's experts, [2048, 768]. Products take turns in rounds, and a figure is the median of the rounds' ratios. Idle time
- * is simulated for any number of threads: the walk of assembly/ops/mul_mat_packed.ts over tiles that cost what a group's tile was measured to cost here.
+ *   node --import tsx bench/grouped.ts [--types q4_0,q4_K,mxfp4] [--build relaxed-threads]
+ *     [--threads 1,2] [--rounds 7] [--write]
+ *
+ * Matrices are those of Qwen3-30B-A3B's experts, [2048, 768]. Products alternate in rounds, and a
+ * figure is the median of the rounds' ratios. Idle time is simulated for any number of threads: the
+ * walk of assembly/ops/mul_mat_packed.ts over tiles with the costs measured here.
  */
 import { createEngine, mul_mat, mul_mat_id, view, type Engine, type Tensor } from '../src/entry/core-node.ts';
 import { columnGroups, tilesOf } from '../src/graph/groups.ts';
@@ -26,14 +30,17 @@ const R = 768;
 const TOKENS = 512;
 const USED = 8;
 
-/** Columns of each matrix; the least that a case asks of the ratio to the dense product. */
+/** Columns of each matrix, and the ratio to the dense product that is the goal. */
 interface Case {
   readonly name: string;
   readonly sizes: readonly number[];
   readonly least: number;
 }
 
-/** n groups that add up to `total`, the i-th in proportion to 1 / (i + 8): from four times the mean to a third of it, in no order. */
+/**
+ * Sizes of n groups that add up to `total`, in mixed order. They are proportional to 1 / (i + 8):
+ * from four times the mean to a third of it.
+ */
 function uneven(n: number, total: number): number[] {
   const share = Array.from({ length: n }, (_, i) => 1 / (((i * 37) % n) + 8));
   const sum = share.reduce((a, b) => a + b);
@@ -53,7 +60,7 @@ const CASES: readonly Case[] = [
   { name: 'one group', sizes: [COLUMNS], least: 0.97 },
 ];
 
-/** The ids that make these groups, in an order that mixes them. */
+/** Ids that give these groups, shuffled. */
 function idsOf(sizes: readonly number[]): Int32Array {
   const ids = Int32Array.from(sizes.flatMap((n, e) => Array.from({ length: n }, () => e)));
   for (let i = ids.length - 1, state = 1; i > 0; i--) {
@@ -67,7 +74,8 @@ function idsOf(sizes: readonly number[]): Int32Array {
 async function weights(engine: Engine, type: TypeName, matrices: number): Promise<Tensor> {
   const t = engine.tensor(type, [K, R, matrices]);
   const bytes = engine.view(t) as unknown as Uint8Array;
-  // As f16 0x2424 is 0.016, as an E8M0 exponent 2^-91: products stay normal numbers.
+  // 0x2424 as f16 is 0.016. As an E8M0 exponent 0x24 would be 2^-91, so mxfp4 gets 0x72, which is
+  // 2^-13. Products stay normal numbers.
   new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength).fill(type === 'mxfp4' ? 0x72 : 0x24);
   if (!(await engine.pack(t))) throw new Error(`${type} is not packed`);
   return t;
@@ -80,8 +88,8 @@ async function seconds(engine: Engine, plan: ReturnType<Engine['plan']>): Promis
 }
 
 /**
- * The walk of mul_mat_packed_op by nth threads: each takes tiles from the front of its own range, then from the backs of others'.
- * @returns the share of all threads' time in which one had nothing left to do
+ * Simulates mul_mat_packed_op with nth threads: each takes tiles from the front of its own range,
+ * then from the ends of others' ranges. @returns the fraction of all threads' time that is idle
  */
 function idle(tiles: readonly number[], nth: number): number {
   const ranges = Math.min(nth, RANGES);
@@ -107,7 +115,7 @@ function idle(tiles: readonly number[], nth: number): number {
   return 1 - time.reduce((a, b) => a + b) / (nth * end);
 }
 
-/** Costs of the tiles of a product in the order in which they are given out. */
+/** Costs of a product's tiles in the order in which they are taken. */
 function costs(sizes: readonly number[], nth: number, cost: (columns: number) => number): number[] {
   const groups = columnGroups(sizes);
   const { rows, perGroup } = tilesOf(groups.length, R, nth);
@@ -150,7 +158,8 @@ for (const type of options.types.split(',') as TypeName[]) {
       }
     }
     if (!cost) {
-      // Seconds of a row of a group of n columns: a product of n columns alone, without what does not depend on the rows.
+      // Seconds per row of a group of n columns: a product of n columns alone, without the part
+      // that does not depend on the rows.
       const known = new Map<number, number>();
       for (const n of [1, 2, 3, 4, 8, 16, 17, 32, 48, 64]) {
         const plan = engine.plan(mul_mat(alone, view(x, [K, n])));

@@ -1,5 +1,8 @@
 /**
- * Whether cost grows as the work does: tokens per second and GMAC/s over prompt lengths, over tokens already in the cache, and over widths.
+ * Growth of cost with work: tokens per second and GMAC/s by prompt length, by tokens already in the
+ * cache, and by width.
+ *
+ * Usage:
  *
  *   node --import tsx bench/growth.ts [--threads 2] [--repetitions 3] [--gen 32] [--out FOLDER]
  *
@@ -69,10 +72,13 @@ async function bench(model: string, prompts: string, gens: string | number, dept
   ) as Row[];
 }
 
-/** Weights a token is multiplied by: the parameters, since token_embd is the output too. */
+/** Weights that a token is multiplied by: all parameters, since token_embd is the output too. */
 const weightsOf = async (model: string): Promise<number> => inspectToJson(await readGGUF(toBytes(readFileSync(model)))).parameters;
 
-/** Head dim x heads: width of q; and layers: what attention multiplies for each key, twice (k and v). */
+/**
+ * dim: width of q (head dimension x heads). For each key, attention multiplies with it twice per
+ * layer (k and v).
+ */
 const shape = { dim: 1024, layers: 16 };
 const attention = (keys: number): number => 2 * shape.layers * shape.dim * keys;
 

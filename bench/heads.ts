@@ -1,10 +1,14 @@
 /**
- * What it costs, and saves, to generate with some of attention's heads (`--attn-heads`, Deja Vu).
+ * Costs and savings of generating with some of attention's heads (`--attn-heads`, Deja Vu).
  *
- *   node --import tsx bench/heads.ts MODEL-F32.gguf TEXT [--shares 0.75,0.5] [--type q4_0] [--out FILE.md]
+ * Usage:
  *
- * `quantlet sparsify --heads` makes the model. NLL, in nats a token, is that of TEXT in windows of 256, of which the first half is a prompt and the second is
- * counted, each token with the heads that generation leaves it; ids are those of a greedy story.
+ *   node --import tsx bench/heads.ts MODEL-F32.gguf TEXT [--shares 0.75,0.5] [--type q4_0]
+ *     [--out FILE.md]
+ *
+ * The command `quantlet sparsify --heads` makes the model. NLL (nats per token) is that of TEXT in
+ * windows of 256. The first half of a window is a prompt. The second half is counted, each token
+ * with the heads that generation gives it. Ids are those of a greedy story.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

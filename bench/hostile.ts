@@ -1,10 +1,15 @@
 /**
- * How long other clients of `quantlet serve` wait while each request of test/fuzz/hostile-requests.ts is answered, on an otherwise idle machine:
+ * Waiting time of other clients of `quantlet serve` while it answers each request of
+ * test/fuzz/hostile-requests.ts, on an otherwise idle machine.
+ *
+ * Usage:
  *
  *   node --import tsx bench/hostile.ts [--tries 5] [--build simd] [--threads 1]
  *
- * /health is asked every few milliseconds from another thread; beside it stand the longest turn of the server's event loop in processor time, and its
- * memory. What else runs on a machine can only add to a wait, so a request is tried again while its longest one is above the limit. Exit 1 where one stays there.
+ * Another thread asks for /health every few milliseconds. The table also has the longest turn of
+ * the server's event loop in processor time, and its memory. Other work on the machine can only
+ * increase a wait, so a request is repeated while its longest wait is above the limit. Exit code 1
+ * if one stays above it.
  */
 import { hostileRequests } from '../test/fuzz/hostile-requests.ts';
 import { LATE_MS, hostileServer, loadOf, measuring, send, startProbe, wrong } from '../test/fuzz/requests.ts';

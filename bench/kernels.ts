@@ -1,10 +1,14 @@
 /**
- * GMAC/s and GB/s of weights of every packed kernel on every build, one thread:
+ * GMAC/s, and GB/s of weights, of every packed kernel on every build with one thread.
  *
- *   node --import tsx bench/kernels.ts [--turbo] [filter ...]      filters: all must occur in a line's name, "relaxed q4_0 gemm"
+ * Usage:
  *
- * The cases alternate in rounds and a line is the median of its rounds: ratios between lines hold on a noisy machine.
- * "memory" walks 256 MB of weights (larger than any L3 this is meant for), the others stay in cache as far as they fit.
+ *   node --import tsx bench/kernels.ts [--turbo] [filter ...]
+ *
+ * A line is shown if all filters occur in its name, as in "relaxed q4_0 gemm". The cases alternate
+ * in rounds and a line is the median of its rounds, so ratios between lines are valid on a noisy
+ * machine. "memory" walks 256 MB of weights, more than any L3 cache. The other cases stay in cache
+ * as far as they fit.
  */
 import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -17,7 +21,8 @@ import { CHUNK_ROWS } from './support.ts';
 const args = process.argv.slice(2);
 const turbo = args.includes('--turbo');
 const filters = args.filter((a) => a !== '--turbo').flatMap((a) => a.split(' '));
-// Only before the first module is compiled; Node 20 knows relaxed SIMD but hides it, later ones refuse the flag.
+// Must come before the first module is compiled. Node 20 needs this flag for relaxed SIMD; later
+// versions refuse it.
 if (process.versions.node.startsWith('20.')) setFlagsFromString('--experimental-wasm-relaxed-simd');
 
 const TYPES = namesOf(typesWith((k) => k.packed));
@@ -33,9 +38,9 @@ const ROUNDS = 5;
 interface Case {
   readonly name: string;
   readonly macs: number;
-  /** Weights read, once however many columns. */
+  /** Weights read, counted once for any number of columns. */
   readonly bytes: number;
-  /** Activations for run: not timed. */
+  /** Prepares the activations for run; not timed. */
   readonly fill: () => void;
   readonly run: () => void;
   readonly seconds: number[];
@@ -53,7 +58,8 @@ function casesOf(build: string): Case[] {
   const weights = dst + 2 ** 23;
   const f32 = new Float32Array(memory.buffer);
   for (let i = 0; i < 2 ** 21; i++) f32[x / 4 + i] = Math.sin(i * 12.9898) * 3;
-  // 0x2424 as f16 is 0.016, a usual scale: sums stay normal numbers (subnormal ones cost twice the time).
+  // 0x2424 as f16 is 0.016, a usual scale: sums stay normal numbers (subnormal ones would be
+  // slower).
   new Uint8Array(memory.buffer, weights).fill(0x24);
 
   const cases: Case[] = [];
@@ -90,7 +96,8 @@ const cases = ['relaxed', 'simd'].flatMap(casesOf);
 console.log(
   `${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}${turbo ? ', revectoriser' : ''}, one thread, median of ${ROUNDS} rounds`,
 );
-// wasm starts in the baseline compiler and is replaced function by function: run until the optimised code is there.
+// wasm starts in the baseline compiler and is replaced function by function, so run until the
+// optimised code is there.
 for (const c of cases) {
   c.fill();
   const until = performance.now() + 150;

@@ -1,11 +1,15 @@
 /**
- * Loading against reading, and memory against what is needed:
+ * Time to load compared with time to read, and memory compared with what is needed.
+ *
+ * Usage:
  *
  *   node --import tsx bench/load.ts [--threads 2] [--rounds 7] [--model FILE] [--out FOLDER]
  *
- * Time: loadModel without warm-up, packing included, and reading the file into a buffer of the process, in turns, both from the page cache, each
- * in a process of its own. Memory: the peak resident size after a prompt and some tokens, less that of the same process with idle workers,
- * against weights, the part of the KV cache that was written, and compute buffers. Writes bench/results/load-<cpu>-node<major>.md.
+ * Time: loadModel without warm-up but with packing, and reading the file into a buffer. They
+ * alternate, each in a process of its own, with the file in the page cache. Memory: the peak
+ * resident size after a prompt and some tokens, minus that of the same process with idle workers,
+ * compared with weights, the written part of the KV cache, and compute buffers. Writes
+ * bench/results/load-<cpu>-node<major>.md.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -44,10 +48,13 @@ warnIfBusy(here);
 const entry = new URL('../dist/entry/node.js', import.meta.url).href;
 const load = `const { loadModel } = await import(${JSON.stringify(entry)}); const options = { threads: ${options.threads}, warmUp: false, build: 'relaxed-threads', contextLength: 2048 };`;
 
-/** A process that prints one JSON value. */
+/** Runs code in a process that prints one JSON value. */
 const child = async (code: string): Promise<unknown> => JSON.parse(await run(process.execPath, ['--input-type=module', '-e', code]));
 
-/** Compiling the kernels and starting the threads come before the clock: they are the same for any size of model. */
+/**
+ * Loaded first, so that compiling kernels and starting threads are not timed: they take the same
+ * time for any model.
+ */
 const small = JSON.stringify(join(root, 'models/tiny-stories-q4_0.gguf'));
 const CODE = {
   read: `const { open } = await import('node:fs/promises');
@@ -67,7 +74,10 @@ for (let round = 0; round < rounds; round++) {
 process.stderr.write('\n');
 const ratio = (what: 'load' | 'loadFirst'): number => median(times[what].map((t, i) => t / times.read[i]));
 
-/** Peak resident bytes of a process that runs `use` with a model; idle: nothing but the small model's workers, which have done nothing. */
+/**
+ * Peak resident bytes of a process that runs `use` with a model. Without a use it only has the idle
+ * workers of the small model.
+ */
 const peak = async (path: string, use: string, more = ''): Promise<{ rss: number; memory: number }> =>
   (await child(`${load}
   const model = await loadModel(${path}, { ...options${more} }); ${use}
@@ -91,7 +101,7 @@ const number = (key: string): number => Number(gguf.metadata.get(`llama.${key}`)
 const weights = [...gguf.tensors.values()].reduce((n, t) => n + t.byteLength, 0);
 const headDim = number('embedding_length') / number('attention.head_count');
 const kvBytes = (cells: number): number => 2 * 2 * number('block_count') * number('attention.head_count_kv') * headDim * cells;
-/** What the engine reserves besides weights and cache. */
+/** Bytes that the engine reserves for everything except weights and cache. */
 const compute = reserved - ARENA_BASE - weights - kvBytes(2048);
 const touched = kvBytes(tokens);
 const used = median(full) - median(idle);

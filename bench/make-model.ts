@@ -1,11 +1,21 @@
 /**
- * A llama (or another family) with random weights for measuring: real shapes, a real tokenizer (of the model that ships), no meaning.
+ * Writes a llama (or another family) with random weights for measuring: real shapes, the shipped
+ * model's tokenizer, no meaning.
  *
- *   node --import tsx bench/make-model.ts OUT.gguf [--type q4_0] [--embd-type q4_0] [--dim 1024] [--layers 16] [--ffn 2816] [--heads 16] [--kv 8] [--ctx 2048] [--seed 1] [--arch llama] [--gate-bias 0]
+ * Usage:
  *
- * Matrices are of --type (f32, f16, bf16 or any that quantlet quantises to), token_embd, tied to the output, of --embd-type, norms f32.
- * With --gate-bias the llama's feed-forwards are PowerInfer's, ReLU and a row of the last matrix for each neuron, and gates begin at it, in standard
- * deviations: -1.28 leaves 90 % of the neurons at 0. The same arguments give the same bytes. The shapes of LFM2 350M and Qwen 3.5 0.8B:
+ *   node --import tsx bench/make-model.ts OUT.gguf [--type q4_0] [--embd-type q4_0] [--dim 1024]
+ *     [--layers 16] [--ffn 2816] [--heads 16] [--kv 8] [--ctx 2048] [--seed 1] [--arch llama]
+ *     [--gate-bias 0]
+ *
+ * Matrices have --type (f32, f16, bf16 or any that quantlet quantises to), token_embd, which is
+ * also the output, has --embd-type, and norms are f32. The same arguments give the same bytes.
+ *
+ * With --gate-bias, the llama's feed-forwards are PowerInfer's: ReLU, and a row of the last matrix
+ * per neuron. The gates start at the bias, in standard deviations: -1.28 leaves 90 % of the neurons
+ * at 0.
+ *
+ * Shapes of LFM2 350M and Qwen 3.5 0.8B:
  *   --arch lfm2 --dim 1024 --layers 16 --ffn 4608 --heads 16 --kv 8
  *   --arch qwen35 --dim 1024 --layers 24 --ffn 3584 --heads 8 --kv 2
  */
@@ -28,9 +38,9 @@ export interface Shape {
   readonly kv: number;
   readonly ctx: number;
   readonly seed: number;
-  /** Default llama. */
+  /** Default: llama. */
   readonly arch: string;
-  /** Default 0: SwiGLU. */
+  /** Default: 0, which means SwiGLU. */
   readonly gateBias: number;
 }
 
@@ -48,7 +58,7 @@ const DEFAULTS: Omit<Shape, 'embdType'> = {
 };
 const complete = (some: Partial<Shape>): Shape => ({ ...DEFAULTS, embdType: some.type ?? DEFAULTS.type, ...some });
 
-/** A file name that tells the shape. */
+/** A file name with the shape. */
 export function modelName(some: Partial<Shape> = {}): string {
   const { type, embdType, dim, layers, ffn, heads, kv, ctx, seed, arch, gateBias } = complete(some);
   return `bench-${arch === 'llama' ? '' : `${arch}-`}d${dim}-l${layers}-f${ffn}-h${heads}x${kv}-c${ctx}-${type}${embdType === type ? '' : `-${embdType}`}${seed === 1 ? '' : `-s${seed}`}${gateBias === 0 ? '' : `-gates${gateBias}`}.gguf`;
@@ -56,10 +66,10 @@ export function modelName(some: Partial<Shape> = {}): string {
 
 type Matrices = readonly (readonly [name: string, ...ne: number[]])[];
 
-/** What a family has beside or instead of llama's. */
+/** Parts of a family that differ from llama. */
 interface Family {
   readonly keys: (shape: Shape) => { readonly [key: string]: number | readonly number[] };
-  /** Matrices of layer i, then what is f32 in it. */
+  /** Matrices of layer i, and its f32 tensors. */
   readonly layer: (shape: Shape, i: number) => readonly [matrices: Matrices, vectors: Matrices];
   readonly outputNorm?: string;
 }
@@ -79,7 +89,10 @@ const norms = (dim: number, ...names: string[]): Matrices => names.map((name) =>
 
 /** LFM2's layers with attention, of 16. */
 const LFM2_ATTENTION = [2, 5, 8, 10, 12, 14];
-/** Of Qwen 3.5 0.8B: heads of attention are wider than dim / heads, its delta nets have 16 heads of 128 x 128. */
+/**
+ * Sizes of Qwen 3.5 0.8B: attention heads are wider than dim / heads, and its delta nets have 16
+ * heads of 128 x 128.
+ */
 const QWEN35 = { head: 256, state: 128, rank: 16, inner: 2048 };
 
 const FAMILIES: { readonly [arch: string]: Family } = {
@@ -154,10 +167,10 @@ const FAMILIES: { readonly [arch: string]: Family } = {
   },
 };
 
-/** llama.cpp's general.file_type of files that are all one type; 1024 is its "guessed". */
+/** llama.cpp's general.file_type of files with a single type. 1024 is its "guessed". */
 const FTYPE: { readonly [type: string]: number } = { f32: 0, f16: 1, q4_0: 2, q4_1: 3, q8_0: 7, q5_0: 8, q5_1: 9, q6_K: 18, bf16: 32 };
 
-/** Rows quantised at a time: bounds memory, and is enough to make the calls cheap. */
+/** Rows quantised at a time: bounds memory, and makes the overhead of calls negligible. */
 const ROWS = 64;
 
 export async function writeBenchModel(path: string, some: Partial<Shape> = {}): Promise<{ parameters: number; bytes: number }> {
@@ -208,8 +221,10 @@ export async function writeBenchModel(path: string, some: Partial<Shape> = {}): 
     tensors.forEach((tensor, i) => {
       const [ne0, n = 1] = tensor.ne;
       const size = rowSize(tensor.type, ne0);
-      // Uniform with a variance of 1 / fan-in: activations keep their size through every layer. Norms are about 1.
-      // Where neurons are left out, tokens are as large as what layers add to them: else what attention gives them all has them fire the same neurons.
+      // Uniform with a variance of 1 / fan-in, so that activations keep their size through every
+      // layer. Norms are about 1. For models with sparse neurons, token embeddings are as large as
+      // what layers add to them. Otherwise attention would dominate, and all tokens would fire the
+      // same neurons.
       const inputs = tensor.name.includes('ffn_down_t') ? n : shape.gateBias !== 0 && tensor.name === 'token_embd.weight' ? 1 : ne0;
       const spread = tensor.ne.length === 1 ? 0.1 : Math.sqrt(3 / inputs);
       const ends = { 'ffn_gate.bias': shape.gateBias, ssm_a: -1 }; // states decay

@@ -1,11 +1,15 @@
 /**
- * What the type of activations does to a model's perplexity, its weights being MXFP4:
+ * Effect of the activations' type on the perplexity of a model with MXFP4 weights.
  *
- *   node --import tsx bench/mx-activations.ts --model MXFP4.gguf --file TEXT [--ctx 256] [--chunks 16] [--write]
+ * Usage:
  *
- * `quantlet quantize F32.gguf MXFP4.gguf MXFP4` makes such a file. The 8-bit activations are those of the packed products (assembly/matmul/act.ts: a scale for
- * each 32 that is f32); MX ones have a power of two for each 32. Each row is a process of its own, which runs `quantlet perplexity` over a graph in which
- * what meets MX weights is cast to the type first.
+ *   node --import tsx bench/mx-activations.ts --model MXFP4.gguf --file TEXT [--ctx 256]
+ *     [--chunks 16] [--write]
+ *
+ * `quantlet quantize F32.gguf MXFP4.gguf MXFP4` makes such a file. The 8-bit activations are those
+ * of the packed products (assembly/matmul/act.ts), with an f32 scale per 32. MX activations have a
+ * power of two per 32. Each row is a process of its own, which runs `quantlet perplexity` over a
+ * graph that casts the activations of MX weights to the type first.
  */
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -27,7 +31,7 @@ const options = flags('perplexity by the type of activations', {
   write: false,
 });
 
-/** What activations are, and what a row of the table says of them. */
+/** Types of activations, and their names in the table. */
 const ROWS: readonly (readonly [act: TypeName | 'f32' | 'packed', name: string])[] = [
   ['f32', 'f32'],
   ['packed', '8 bits, f32 scale (packed products)'],
@@ -36,7 +40,7 @@ const ROWS: readonly (readonly [act: TypeName | 'f32' | 'packed', name: string])
   ['mxfp4', 'MXFP4'],
 ];
 
-/** The architecture with what MX weights multiply made `act` before. */
+/** The architecture, with the activations of MX weights cast to `act`. */
 function withActivations({ name, build }: Architecture, act: TypeName): Architecture {
   return {
     name,

@@ -1,10 +1,15 @@
 /**
- * What it costs, and saves, to leave out neurons of a ReLU model: as it is, by rows of neurons (exact), and with predictors of some ranks.
+ * Costs and savings of leaving out neurons of a ReLU model: unchanged, with a row per neuron
+ * (exact), and with predictors of several ranks.
  *
- *   node --import tsx bench/predictors.ts RELU-F32.gguf CALIBRATION TEXT [--ranks 64,128] [--recall 0.99] [--steps 1500] [--type f32] [--out FILE.md]
+ * Usage:
  *
- * `quantlet sparsify` makes the models from CALIBRATION; NLL, in nats a token, and the share of neurons that are left out are those of TEXT in windows of 256,
- * and ids those of a greedy continuation. The model of bench/results was made by bench/train-relu.py.
+ *   node --import tsx bench/predictors.ts RELU-F32.gguf CALIBRATION TEXT [--ranks 64,128]
+ *     [--recall 0.99] [--steps 1500] [--type f32] [--out FILE.md]
+ *
+ * `quantlet sparsify` makes the models from CALIBRATION. NLL (nats per token) and the fraction of
+ * skipped neurons are those of TEXT in windows of 256. Ids are those of a greedy continuation.
+ * bench/train-relu.py made the model of bench/results.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,7 +41,10 @@ if (positionals.length !== 3)
 const CTX = 256;
 const folder = mkdtempSync(join(tmpdir(), 'predictors-'));
 
-/** Windows of the text: what neurons give, and of the neurons the share that is left out: by a gate that is shut, or as the predictors say. */
+/**
+ * Fraction of neurons that are skipped over windows of the text, by a closed gate or by the
+ * predictors.
+ */
 async function skipped(path: string): Promise<number> {
   const file = readFileSync(path);
   const gguf = await readGGUF(toBytes(file));

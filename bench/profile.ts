@@ -1,5 +1,8 @@
 /**
- * Where a step's time goes: every record of the plan timed by itself, summed by kernel and weight type.
+ * Time of a step by kernel and weight type: every record of the plan is timed alone.
+ *
+ * Usage:
+ *
  *   node --import tsx bench/profile.ts MODEL.gguf [tokens=1] [depth=0] [build=relaxed]
  */
 import { loadModel, type Build } from 'quantlet';

@@ -1,11 +1,16 @@
 /**
- * The roofline of this machine: what WebAssembly code can at most load and multiply a second, measured, and where the packed products stand.
+ * The roofline of this machine: the measured limits of WebAssembly code for loads and
+ * multiplications per second, and the speed of the packed products below them.
  *
- *   node --import tsx bench/roofline.ts [--threads 1,2] [--rounds 3] [--ms 120] [--turbo] [--out FOLDER]
+ * Usage:
  *
- * Ceilings (bench/roofline/assembly/ceilings.ts): reading from L1, L2, L3 and DRAM, as one stream or as four, whichever is faster; products of f32, and of 8 bits as the kernels form them, in
- * registers. Kernels: GEMV (one activation row) with weights in DRAM and in L2, GEMM of 64 rows. Writes bench/results/roofline-<cpu>-node<major>.svg
- * and the table behind it as .md.
+ *   node --import tsx bench/roofline.ts [--threads 1,2] [--rounds 3] [--ms 120] [--turbo]
+ *     [--out FOLDER]
+ *
+ * Ceilings (bench/roofline/assembly/ceilings.ts): reading from L1, L2, L3 and DRAM, as one stream
+ * or four, whichever is faster; and products in registers, of f32 and of 8 bits as the kernels form
+ * them. Kernels: GEMV (one activation row) with weights in DRAM and in L2, and GEMM of 64 rows.
+ * Writes bench/results/roofline-<cpu>-node<major>.svg, and its figures as a table in .md.
  */
 import { setFlagsFromString } from 'node:v8';
 import { TURBO_FLAGS } from '../src/turbo/compile.ts';
@@ -25,20 +30,23 @@ const options = flags("this machine's roofline", {
 const counts = numbers(options.threads);
 const rounds = Number(options.rounds);
 const ms = Number(options.ms);
-// Both flags before the first module is compiled (src/entry/node.ts).
+// Both flags must come before the first module is compiled (src/entry/node.ts).
 if (process.versions.node.startsWith('20.')) setFlagsFromString('--experimental-wasm-relaxed-simd');
 if (options.turbo) for (const flag of TURBO_FLAGS) setFlagsFromString(flag);
 warnIfBusy(here);
 
 const KIB = 2 ** 10;
 const MIB = 2 ** 20;
-/** Well beyond any L3 a thread may have for itself, and little enough for machines with many cores. */
+/** Larger than any L3 per thread, but small enough for machines with many cores. */
 const DRAM = Math.max(128, Math.min(384, Math.floor(2048 / Math.max(...counts)))) * MIB;
 const READS = { L1: 16 * KIB, L2: 384 * KIB, L3: 6 * MIB, DRAM } as const;
 export type Level = keyof typeof READS;
 
 const TYPES: readonly TypeName[] = ['q4_0', 'q4_K', 'q6_K', 'q8_0', 'f16', 'f32'];
-/** Rows of the models this is for; GEMM has as many activation rows as the engine keeps sums of at a time. */
+/**
+ * Row length of typical models. GEMM has as many activation rows as the engine keeps sums of at a
+ * time.
+ */
 const NE00 = 2048;
 const COLUMNS = 64;
 
@@ -56,7 +64,10 @@ const shapes = (type: TypeName): Shape[] => [
   { where: 'GEMV, L2', rows: rowsFor(type, READS.L2), columns: 1 },
   { where: 'GEMM', rows: 512, columns: COLUMNS },
 ];
-/** Products of a call, and the bytes it cannot do without: weights and activations read, results written. */
+/**
+ * Multiply-adds of a call, and its minimal traffic in bytes: weights and activations read, results
+ * written.
+ */
 const macs = ({ rows, columns }: Shape): number => rows * NE00 * columns;
 const traffic = (type: TypeName, { rows, columns }: Shape): number => rows * rowSize(TYPE[type], NE00) + 4 * columns * (NE00 + rows);
 

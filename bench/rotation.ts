@@ -1,19 +1,29 @@
 /**
- * What rotation saves: the perplexity of a text with 4-bit weights, activations and caches, of a model as it is and with outliers, each as it is and rotated.
+ * Effect of rotation on the perplexity of a text with 4-bit weights, activations and caches: for a
+ * model as it is and with outliers, each with and without rotation.
  *
- *   node --import tsx bench/rotation.ts MODEL-F32.gguf TEXT [--learn CALIBRATION] [--seeds 0,1,2] [--only 'with outliers, QuaRot'] [--out FILE.md]
+ * Usage:
  *
- * MODEL is a llama model of f32 with rope pairs side by side, CALIBRATION another text, from which rotations are learned too (SpinQuant). Random signs
- * differ by as much as what is to be shown: every rotation is made of each seed, and the table has means and standard deviations. --only makes the rows that
- * begin so.
+ *   node --import tsx bench/rotation.ts MODEL-F32.gguf TEXT [--learn CALIBRATION]
+ *     [--seeds 0,1,2] [--only 'with outliers, QuaRot'] [--out FILE.md]
  *
- * Outliers are made such that the model computes what it did: of every `EVERY` channels one or two are made `FACTOR` times as large, and what makes or reads
- * them takes that back. They are where they hurt, among numbers that share a block with them, as those of trained models are:
- * - columns of the matrices behind attn_norm and ffn_norm, taken back by the norm's weights; and other weights of the norms, so that activations have outliers
- *   too, taken back by the matrices' columns
- * - columns of attn_output and of ffn_down, taken back by the rows of attn_v and of ffn_up
- * - keys: rows of attn_k, in pairs that rope turns together, taken back by the rows of attn_q
- * (Rows that are large as a whole hurt nobody: each block of a row has a scale of its own.)
+ * MODEL is an f32 llama model with adjacent rope pairs. CALIBRATION is another text, from which
+ * rotations are also learned (SpinQuant). Random signs differ by as much as the effect. So every
+ * rotation is made from each seed, and the table has means and standard deviations. --only makes
+ * the rows whose name begins so.
+ *
+ * Outliers do not change the result of the model: one or two of every `EVERY` channels are made
+ * `FACTOR` times as large, and the weights that make or read these channels are scaled back. As in
+ * trained models, they share a block with ordinary numbers, where they do harm:
+ *
+ * Columns of the matrices after attn_norm and ffn_norm are balanced by the norm's weights. Other
+ * weights of the norms are large too, so that activations have outliers; the matrices' columns
+ * balance them.
+ *
+ * Columns of attn_output and of ffn_down are balanced by rows of attn_v and of ffn_up. For keys,
+ * rows of attn_k, in pairs that rope rotates together, are balanced by rows of attn_q.
+ *
+ * (Whole large rows do no harm, because each block of a row has its own scale.)
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -53,7 +63,7 @@ const cli = (...args: string[]): string =>
     stdio: ['ignore', 'pipe', 'ignore'],
   });
 
-/** The model with outliers, as bytes. */
+/** Bytes of the model with outliers. */
 async function withOutliers(path: string): Promise<Uint8Array> {
   const file = readFileSync(path);
   const gguf = await readGGUF(toBytes(file));
@@ -83,9 +93,9 @@ async function withOutliers(path: string): Promise<Uint8Array> {
     );
   };
   const large = (i: number): number => (i % EVERY === 5 ? FACTOR : 1);
-  /** Of a norm's weights: those of the matrices' large columns are small, others large. */
+  /** Factors of a norm's weights: small for the matrices' large columns, large for some others. */
   const normed = (i: number): number => (i % EVERY === 23 ? FACTOR : 1 / large(i));
-  /** Of a KV head's dimensions, pair by pair: the same for every query head that meets it. */
+  /** Factors of a KV head's dimensions, by pairs: the same for every query head that uses it. */
   const pair = (i: number): number => ((i % headDim) >> 1 === 3 ? FACTOR : 1);
   const value = (i: number): number => (i % headDim === 9 ? FACTOR : 1);
   if (nHead % nHeadKv !== 0) throw new Error('expected query heads that share KV heads');
@@ -121,7 +131,7 @@ async function withOutliers(path: string): Promise<Uint8Array> {
 
 const base = join(folder, 'base');
 const measure = ['-f', text, '-c', '256', '-ctk', 'f32', '-ctv', 'f32', '--kl-divergence-base', base, '--json'];
-/** What a model loses, in nats a token: of the text's likelihood, and as the divergence of its predictions. */
+/** Loss in nats per token: of the text's likelihood, and as the divergence of predictions. */
 function lost(model: string, ...more: string[]): readonly [nll: number, kld: number] {
   const said = JSON.parse(
     cli('perplexity', '-m', model, ...measure, '--kl-divergence', ...more)

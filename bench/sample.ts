@@ -1,4 +1,10 @@
-/** Sampling and grammar cost per token over a vocabulary of 128,256 (Llama 3's): `node --import tsx bench/sample.ts`. */
+/**
+ * Cost of sampling and grammars per token for a vocabulary of 128,256 (Llama 3's).
+ *
+ * Usage:
+ *
+ *   node --import tsx bench/sample.ts
+ */
 import Benchmark from 'benchmark';
 import { createGrammar } from '../src/grammar/grammar.ts';
 import { jsonObjectGrammar } from '../src/grammar/json-schema.ts';
@@ -8,7 +14,10 @@ import type { SamplerOptions } from '../src/sample/sampler.ts';
 
 const nVocab = 128256;
 const random = createRandom(3);
-/** About normal with a deviation of 3, and a few likely tokens: the shape of a language model's logits. */
+/**
+ * Roughly normal with a deviation of 3, and a few likely tokens: the shape of a language model's
+ * logits.
+ */
 const logits = Float32Array.from(
   { length: nVocab },
   () => 3 * (random.next() + random.next() + random.next() + random.next() - 2) * Math.sqrt(3),
@@ -29,7 +38,10 @@ for (const [name, options] of Object.entries(cases)) {
   const sampler = createSampler({ seed: 1, ...options }, nVocab);
   suite.add(name, () => sampler.accept(sampler.sample(logits)), { maxTime: 1 });
 }
-/** Words of random letters, 256 bytes, punctuation and an end: the lengths of a byte-pair vocabulary, about 7 bytes each. */
+/**
+ * Words of random letters, 256 bytes, punctuation and an end: lengths as in a byte-pair vocabulary,
+ * about 7 bytes each.
+ */
 const encoder = new TextEncoder();
 const pieces = Array.from({ length: nVocab }, (_, id) => {
   if (id < 256) return Uint8Array.of(id);

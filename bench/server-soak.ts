@@ -1,12 +1,17 @@
 /**
- * Many clients at one server for minutes: some read slowly, some hang up. No answer may be lost or mixed with another, memory stays
- * bounded, and the server's event loop is never held up for long.
+ * Many clients of one server for minutes: some read slowly, some hang up. No answer may be lost or
+ * mixed with another, memory stays bounded, and the event loop is never blocked for long.
  *
- *   node --import tsx bench/server-soak.ts [--minutes 5] [--clients 200] [--parallel 8] [--threads N] [--model FILE]
+ * Usage:
  *
- * The server runs in a process of its own. Of its main thread two times are told: how late a 1 ms timer was (others may have had
- * the core), and how much processor time passed between two turns of it, which no synchronous callback can exceed (a turn takes all
- * that has come: when 200 clients connect at once, hundreds of callbacks). Turns over 5 ms are listed, with the garbage collected in them.
+ *   node --import tsx bench/server-soak.ts [--minutes 5] [--clients 200] [--parallel 8]
+ *     [--threads N] [--model FILE]
+ *
+ * The server runs in a process of its own. Two times of its main thread are reported: how late a 1
+ * ms timer was (other processes may have had the core), and the processor time between two turns of
+ * the timer, which bounds every synchronous callback. (A turn handles all pending events: hundreds
+ * of callbacks if 200 clients connect at once.) Turns over 5 ms are listed with their garbage
+ * collection.
  */
 import { fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -38,7 +43,7 @@ interface Report {
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Processor time of this process's main thread in ms, as Linux counts it; elsewhere wall time. */
+/** Processor time of this process's main thread in ms on Linux; elsewhere wall time. */
 function cpuMs(): number {
   try {
     return Number(readFileSync('/proc/self/schedstat', 'utf8').split(' ')[0]) / 1e6;
@@ -128,7 +133,7 @@ async function runClients(): Promise<void> {
   const wrong: string[] = [];
   const until = Date.now() + Number(values.minutes) * 60_000;
 
-  /** Reads events; `msBetween` makes a slow reader, `most` one that hangs up. */
+  /** Reads events. `msBetween` makes a slow reader, `most` one that hangs up. */
   async function stream(prompt: string, msBetween: number, most: number): Promise<'done' | 'left'> {
     const leaving = new AbortController();
     const response = await ask(prompt, true, leaving.signal);
@@ -193,7 +198,7 @@ async function runClients(): Promise<void> {
   const reports: Report[] = [];
   let over = false;
   const clients = Promise.all(Array.from({ length: Number(values.clients) }, (_, i) => client(i))).then(() => (over = true));
-  await report(); // what loading did is not counted
+  await report(); // resets the counters after loading
   while (!over) {
     await Promise.race([clients, pause(10_000)]);
     const r = await report();
@@ -205,7 +210,7 @@ async function runClients(): Promise<void> {
   child.kill();
   const rss = reports.map((r) => r.rssMiB);
   const longest = Math.max(...reports.map((r) => r.cpuBetweenTurnsMs.max));
-  // The first reports see caches and the optimiser fill.
+  // In the first reports, caches and the optimiser still grow.
   const grown = rss.at(-1)! - rss[Math.floor(rss.length / 4)];
   console.log(
     JSON.stringify({

@@ -1,11 +1,17 @@
 /**
- * A hunt for hangs and for what grows: several models in one process, each with its own number of threads, used at random with cores kept busy beside
- * them. Pauses lie around the quarter of a second after which threads go home; generations are aborted, models disposed of and loaded again.
+ * A search for hangs and leaks: several models in one process, each with another number of threads,
+ * used at random while other threads keep cores busy. Pauses are close to the quarter of a second
+ * after which idle threads end. Generations are aborted, models disposed of and loaded again.
  *
- *   node --import tsx bench/soak.ts [--minutes 5] [--models 3] [--threads 4] [--busy 2] [--seed S] [--build simd-threads] [--model FILE] [--tokens N]
+ * Usage:
  *
- * Ends after --minutes or, if given, after --tokens tokens. Every generation has the same ids as the first of its prompt, whatever was aborted before
- * it. What takes longer than --limit seconds ends the run and says where every thread stood. A line a minute; memory is told after garbage collection.
+ *   node --import tsx bench/soak.ts [--minutes 5] [--models 3] [--threads 4] [--busy 2] [--seed S]
+ *     [--build simd-threads] [--model FILE] [--tokens N]
+ *
+ * Ends after --minutes, or with --tokens after that number of tokens. Every generation must have
+ * the ids of the first one with its prompt, whatever was aborted before it. If something takes
+ * longer than --limit seconds, the run ends and reports where every thread stood. It prints a line
+ * per minute, with memory after garbage collection.
  */
 import { readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
@@ -46,7 +52,7 @@ const rssMiB = (): number => {
   return process.memoryUsage.rss() / 2 ** 20;
 };
 
-/** Keeps a core busy for some milliseconds and idle for some others. */
+/** A worker that alternately keeps a core busy and idles for some milliseconds. */
 const BUSY = `
 const { workerData: seed } = require('node:worker_threads');
 let state = seed;
@@ -62,7 +68,10 @@ const busy = Array.from({ length: Number(options.busy) }, (_, i) => {
 });
 
 const PROMPTS = ['Once upon a time', 'The dog', 'Lily and Tom went to the park to play with', 'One day', 'a'];
-/** Ids by prompt and length, from the first generation of each; the same for every model and number of threads. */
+/**
+ * Ids by prompt and length, from the first generation of each. They are the same for every model
+ * and number of threads.
+ */
 const known = new Map<string, string>();
 const counts = { generations: 0, tokens: 0, aborts: 0, loads: 0 };
 
@@ -122,7 +131,7 @@ const tell = (): void => {
   );
 };
 
-/** One user: takes a model, uses it, waits, each for as long as chance has it. */
+/** One user: takes a model, uses it, waits, each for a random time. */
 async function user(slot: number): Promise<void> {
   let model = await load(1 + below(Number(options.threads)));
   models[slot] = model;
@@ -131,7 +140,7 @@ async function user(slot: number): Promise<void> {
     const both = next() < 0.3;
     await Promise.all(both ? [generate(model), generate(model)] : [generate(model)]);
     const kind = next();
-    // Around the moment at which threads close for want of work, to the millisecond and below it.
+    // Close to the moment at which idle threads end, within milliseconds and less.
     if (kind < 0.3) await pause(IDLE_MS - 5 + next() * 10);
     else if (kind < 0.4) await pause(next() * 2 * IDLE_MS);
     else if (kind < 0.42) {

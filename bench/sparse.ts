@@ -1,17 +1,29 @@
 /**
- * A ReGLU feed-forward of which only some neurons count (mul_mat_sparse, axpy) against the same layer by packed dense products:
+ * A ReGLU feed-forward that computes only selected neurons (mul_mat_sparse, axpy), compared with
+ * the same layer by packed dense products.
  *
- *   node --import tsx bench/sparse.ts [--types q4_0,q8_0] [--build relaxed-threads] [--threads 1,2] [--rounds 100] [--shape 1024x2816] [--layers 16] [--bundle] [--native] [--model] [--text FILE] [--write]
+ * Usage:
  *
- * Which neurons count is said by idx, as by a predictor, at random for each share; the last product takes those that are not 0. There are as many such layers
- * as a model has, each with weights of its own, so that weights come from memory (--layers 1: from the cache). Ways take turns; a figure is a layer's median. Goals: at 90 % sparsity a third of dense, at 95 % a fifth, at 0 % 1.05 of it (there dense weights are taken).
+ *   node --import tsx bench/sparse.ts [--types q4_0,q8_0] [--build relaxed-threads] [--threads 1,2]
+ *     [--rounds 100] [--shape 1024x2816] [--layers 16] [--bundle] [--native] [--model]
+ *     [--text FILE] [--write]
  *
- * --bundle: the three rows of a neuron lie side by side (views of one tensor), and are fetched together.
+ * As with a predictor, idx selects neurons, at random for each sparsity. The last product uses the
+ * neurons with other values than 0. There are as many such layers as in a model, each with weights
+ * of its own, so that weights come from memory (--layers 1: from the cache). Variants alternate,
+ * and a figure is a layer's median. Goals: a third of the dense time at 90 % sparsity, a fifth at
+ * 95 %, and 1.05 of it at 0 %. At 0 % dense weights are used.
  *
- * --native: what code with AVX2 and instructions that prefetch takes for the same rows (bench/peers/sparse.c; needs gcc): to fetch them, and to compute with them.
+ * With --bundle, the three rows of a neuron lie side by side (views of one tensor) and are
+ * prefetched together.
  *
- * --model: generation of a model of 190 million random parameters (make-model.ts --gate-bias -1.28: 90 % of the neurons are 0) against the same one dense, and
- * what it reads of its feed-forwards with neurons in the file and a window of 5 tokens, for the tokens of a text. Goals: 1.5 times the speed, 0.25 of the bytes.
+ * With --native, the table also has the times of code with AVX2 and prefetch instructions for the
+ * same rows (bench/peers/sparse.c; needs gcc): to fetch them, and to compute with them.
+ *
+ * With --model, it compares generation with a model of 190 million random parameters (make-model.ts
+ * --gate-bias -1.28: 90 % of the neurons are 0) with the same dense model. It also counts the bytes
+ * of feed-forwards read for the tokens of a text, with neurons in the file and a window of 5
+ * tokens. Goals: 1.5 times the speed, 0.25 of the bytes.
  */
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -64,7 +76,7 @@ const text = options.model ? readFileSync(options.text, 'utf8') : '';
 const [N_EMBD, N_FF] = options.shape.split('x').map(Number);
 const LAYERS = Array.from({ length: Number(options.layers) }, (_, il) => il);
 type Part = 'gate' | 'up' | 'down';
-/** Sparsity, and the most that its time may be of dense. */
+/** Sparsity, and the largest fraction of the dense time that is the goal. */
 const CASES: readonly (readonly [sparsity: number, most: number])[] = [
   [0, 1.05],
   [0.5, NaN],
@@ -73,7 +85,7 @@ const CASES: readonly (readonly [sparsity: number, most: number])[] = [
   [0.95, 1 / 5],
 ];
 
-/** A matrix of a type, of the numbers of one that is f32. */
+/** The numbers of an f32 matrix as a matrix of a type. */
 async function weights(engine: Engine, type: TypeName, f32: Tensor, pack: boolean): Promise<Tensor> {
   const t = engine.tensor(type, f32.ne);
   const plan = engine.plan(cpy(f32, t));
@@ -83,7 +95,7 @@ async function weights(engine: Engine, type: TypeName, f32: Tensor, pack: boolea
   return t;
 }
 
-/** Exactly this share of neurons, anywhere. */
+/** Selects exactly this fraction of neurons at random. */
 function active(share: number, il: number): Float32Array {
   let state = 1 + il;
   const order = Array.from({ length: N_FF }, (_, i) => [(state = (Math.imul(state, 1664525) + 1013904223) >>> 0), i]).sort(
@@ -102,12 +114,12 @@ async function microseconds(engine: Engine, plan: Plan): Promise<number> {
 
 interface NativeTimes {
   readonly share: number;
-  /** Microseconds of a layer. */
+  /** Microseconds per layer. */
   readonly fetched: number;
   readonly computed: number;
 }
 
-/** Those of the cases with few rows. */
+/** Times of native code for the cases with few rows. */
 async function nativeTimes(type: TypeName, threads: number): Promise<readonly NativeTimes[]> {
   const [source, program] = [resolve(root, 'bench/peers/sparse.c'), resolve(cache, 'peers/sparse')];
   if (!existsSync(program) || statSync(program).mtimeMs < statSync(source).mtimeMs) {
@@ -128,7 +140,10 @@ const said = [
 ];
 console.log(`${said[0]}\n`);
 warnIfBusy(m);
-/** So many tokens of the text, each computed behind the ones before it: a model of random weights soon repeats itself, and with that its neurons. */
+/**
+ * Computes this many tokens of the text, one by one. (Generated text of a model with random weights
+ * soon repeats itself, and so do its neurons.)
+ */
 async function steps(model: Model, tokens: number): Promise<{ readonly perSecond: number }> {
   const {
     scheduler,
@@ -144,7 +159,10 @@ async function steps(model: Model, tokens: number): Promise<{ readonly perSecond
   return { perSecond: (1000 * tokens) / (performance.now() - start) };
 }
 
-/** A row for each number of threads: speeds of the dense model and of the sparse one, in turns, and what is read with neurons in the file. */
+/**
+ * A row for each number of threads: speeds of the dense and the sparse model, alternating, and
+ * bytes read with neurons in the file.
+ */
 async function models(type: TypeName): Promise<string> {
   const rows: string[][] = [];
   const files = [await benchModel({ type }), await benchModel({ type, gateBias: -1.28 })];
@@ -234,7 +252,8 @@ for (const type of options.types.split(',') as TypeName[]) {
           const idx = engine.tensor('f32', [N_FF, 1], active(1 - sparsity, il));
           const product = (part: Part, times?: Tensor): Tensor =>
             mul_mat_sparse(rows[part], x, idx, { threshold: 0.5, dense: packed[part], times });
-          // The gate's own product is timed, and idx gates: no neuron that counts is lost to a ReLU of random numbers.
+          // The gate's own product is timed, but idx selects: a ReLU of random numbers would drop
+          // selected neurons.
           const h = product('up', idx);
           return [product('gate'), axpy(rows.down, h, h, { dense: packed.down })];
         }),

@@ -1,13 +1,21 @@
 /**
- * Generation while only a part of the weights is in memory, against what reading and computing allow:
+ * Generation with only part of the weights in memory, compared with the limits set by reading and
+ * computing.
  *
- *   node --import tsx bench/streaming.ts [--model FILE] [--share 0.4] [--threads 2] [--tokens 4] [--rounds 3] [--warm]
+ * Usage:
  *
- * --share: how much of the weights stays in memory. A token reads the rest; two threads read it while the others compute. The roof is the lower of two speeds: that of two
- * threads that read as many bytes of the file, in the same pieces, into memory that is in use, and that of the model with all weights in memory. Both are measured in
- * turns with the model that streams. Fails under 0.7 of the roof. The page cache is emptied of the file before every token and every reading (dd, on Linux): a
- * model that is streamed is as a rule larger than it. --warm leaves it as it is: reading is then a copy, by the cores that compute, and the roof is the speed
- * of doing one after the other.
+ *   node --import tsx bench/streaming.ts [--model FILE] [--share 0.4] [--threads 2] [--tokens 4]
+ *     [--rounds 3] [--warm]
+ *
+ * --share: fraction of the weights that stays in memory. A token reads the rest; two threads read
+ * while the others compute. The limit is the lower of two speeds: that of two threads which read as
+ * many bytes of the file, in the same pieces, into used memory; and that of the model with all
+ * weights in memory. Both are measured alternately with the streaming model. Fails below 0.7 of the
+ * limit.
+ *
+ * The file is dropped from the page cache before every token and every reading (dd, on Linux),
+ * because a streamed model is usually larger than it. With --warm it stays there. Then reading is a
+ * copy by the computing cores, and the limit is the speed of doing one after the other.
  */
 import { execFileSync } from 'node:child_process';
 import { Worker } from 'node:worker_threads';
@@ -16,7 +24,7 @@ import { benchModel, flags, machine, median, show, table, warnIfBusy } from './s
 
 const GOAL = 0.7;
 const READERS = 2;
-/** As engine/read-weights.ts has them. */
+/** As in engine/read-weights.ts. */
 const PIECE_BYTES = 256 << 10;
 
 const here = machine();
@@ -46,7 +54,7 @@ parentPort.on('message', (bytes) => {
   parentPort.postMessage(0);
 });`;
 
-/** Milliseconds in which the readers get so many bytes of the file. */
+/** Milliseconds that the readers take for this many bytes of the file. */
 async function reading(workers: readonly Worker[], bytes: number): Promise<number> {
   evict();
   const start = performance.now();
@@ -54,7 +62,7 @@ async function reading(workers: readonly Worker[], bytes: number): Promise<numbe
   return performance.now() - start;
 }
 
-/** Milliseconds a token, the first one apart: it has a prompt to compute. */
+/** Milliseconds per token. The first one is left out, because it includes the prompt. */
 async function generating(model: Model): Promise<number> {
   const tokenTimes: number[] = [];
   const parts = model.generate([1], { maxTokens: tokens + 1, temperature: 0, ignoreEos: true })[Symbol.asyncIterator]();

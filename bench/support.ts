@@ -1,4 +1,7 @@
-/** What the benches share: flags, medians, the machine in words, the model to measure, children that print JSON, results as files. */
+/**
+ * Shared by the benches: flags, medians, a description of the machine, the model to measure, child
+ * processes that print JSON, result files.
+ */
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, freemem, loadavg, totalmem } from 'node:os';
@@ -11,14 +14,17 @@ export const root = fileURLToPath(new URL('../', import.meta.url));
 export const cache = resolve(root, '.cache');
 export const cli = resolve(root, 'dist/cli.js');
 
-/** The last line that a command of quantlet's prints. */
+/** The last line that a quantlet command prints. */
 export const said = (...args: string[]): string =>
   execFileSync(process.execPath, [cli, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
     .trim()
     .split('\n')
     .at(-1)!;
 
-/** How well and how fast a model writes: nats a token of a text, the ids of a greedy story of 200 tokens, tokens a second. */
+/**
+ * Quality and speed of a model: nats per token of a text, the ids of a greedy story of 200 tokens,
+ * tokens per second.
+ */
 export interface Judged {
   readonly nll: number;
   readonly ids: readonly number[];
@@ -34,17 +40,19 @@ export function judged(path: string, text: string, ctx: number, more: readonly s
   return { nll, ids, speed };
 }
 
-/** What of a model stands in a table, against one that leaves nothing out. */
+/** Columns of a model in a table, relative to one that leaves nothing out. */
 export const JUDGED = ['NLL', 'more', 'same ids', 'tokens/s'] as const;
 export function against({ nll, ids, speed }: Judged, whole: Judged): string[] {
   const same = ids.findIndex((id, i) => id !== whole.ids[i]);
   return [nll.toFixed(4), (nll - whole.nll).toFixed(4), same < 0 ? `all ${ids.length}` : `${same}`, speed.toFixed(0)];
 }
 
-/** Rows of a product that a thread takes at a time: CHUNK_ROWS of assembly/matmul/format/group.ts. */
+/**
+ * Rows of a product that a thread takes at a time: CHUNK_ROWS of assembly/matmul/format/group.ts.
+ */
 export const CHUNK_ROWS = 32;
 
-/** `--name value` flags; every flag has a default, `--help` prints them. */
+/** Parses `--name value` flags. Every flag has a default; `--help` prints them. */
 export function flags<T extends { readonly [name: string]: string | boolean }>(
   about: string,
   defaults: T,
@@ -69,7 +77,7 @@ export function flags<T extends { readonly [name: string]: string | boolean }>(
 
 export const numbers = (list: string): number[] => list.split(',').filter(Boolean).map(Number);
 
-/** The middle one, or the mean of the two in the middle; NaN of nothing. */
+/** The middle value, or the mean of the two middle ones; NaN if empty. */
 export function median(values: readonly number[]): number {
   const a = [...values].sort((x, y) => x - y);
   const i = a.length >> 1;
@@ -78,14 +86,14 @@ export function median(values: readonly number[]): number {
 
 export interface Machine {
   readonly cpu: string;
-  /** Instruction sets that decide what peers and V8 can use. */
+  /** Instruction sets that matter for peers and V8. */
   readonly features: readonly string[];
   readonly cores: number;
   readonly memoryGiB: number;
   readonly caches: string;
   readonly node: string;
   readonly date: string;
-  /** One-minute load average when the run began: well above 0 means that other work ran too. */
+  /** One-minute load average at the start. Well above 0 means that other work ran too. */
   readonly load: number;
 }
 
@@ -113,7 +121,7 @@ export function machine(node = process.versions.node): Machine {
 export const describeMachine = (m: Machine): string =>
   `${m.cpu} (${m.features.join(' ')}), ${m.cores} cores, ${m.caches}, ${m.memoryGiB} GiB; Node ${m.node}; ${m.date.slice(0, 16).replace('T', ' ')} UTC; load ${m.load} when it began`;
 
-/** A load average that makes figures doubtful is said aloud. */
+/** Warns if the load average makes figures doubtful. */
 export function warnIfBusy(m: Machine): void {
   if (m.load > 0.5) console.error(`note: the load average is ${m.load}; figures of a busy machine are doubtful, their ratios less so`);
   if (freemem() < 2 ** 30) console.error('note: less than 1 GiB of memory is free');
@@ -126,11 +134,11 @@ const slug = (s: string): string =>
     .replaceAll(/[^a-z0-9]+/g, '-')
     .replaceAll(/^-|-$/g, '');
 
-/** `<date>-<cpu>-node<major>`: what results of a machine are called. */
+/** Name of a machine's results: `<date>-<cpu>-node<major>`. */
 export const resultName = (m: Machine): string => `${m.date.slice(0, 10)}-${slug(m.cpu)}-node${Number.parseInt(m.node)}`;
 export const machineName = (m: Machine): string => slug(m.cpu);
 
-/** Writes a file of bench/results in one piece, or beside it if `folder` says so. */
+/** Writes a file of bench/results, or of `folder`, atomically. */
 export function writeResult(name: string, content: string, folder = resolve(root, 'bench/results')): string {
   const path = resolve(folder, name);
   mkdirSync(dirname(path), { recursive: true });
@@ -139,7 +147,7 @@ export function writeResult(name: string, content: string, folder = resolve(root
   return path;
 }
 
-/** The path of a model of this shape in .cache, written when it is not there. */
+/** Path of a model of this shape in .cache, which is written if missing. */
 export async function benchModel(shape: Partial<Shape> = {}): Promise<string> {
   const path = resolve(cache, modelName(shape));
   if (!existsSync(path)) {
@@ -156,7 +164,7 @@ export interface RunOptions {
   readonly timeoutMs?: number;
 }
 
-/** Standard output of a command that must succeed; what it said on standard error is in the error. */
+/** Standard output of a command that must succeed. The error has its standard error. */
 export function run(
   command: string,
   args: readonly (string | number)[],
@@ -189,7 +197,7 @@ export function run(
   });
 }
 
-/** A markdown table; all columns but the first are aligned right. */
+/** A markdown table. All columns except the first are right-aligned. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((h, i) => Math.max(h.length, ...rows.map((r) => r[i].length)));
   const line = (cells: readonly string[]): string =>
@@ -201,5 +209,5 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   ].join('\n');
 }
 
-/** Three significant digits at least, no exponent. */
+/** At least three significant digits, no exponent. */
 export const show = (x: number): string => (!Number.isFinite(x) ? '-' : x >= 100 ? x.toFixed(0) : x >= 10 ? x.toFixed(1) : x.toFixed(2));

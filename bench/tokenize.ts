@@ -1,4 +1,10 @@
-/** Vocabularies: how soon they are ready and how fast they encode. `node --import tsx bench/tokenize.ts [FILE.gguf ...]` */
+/**
+ * Vocabularies: time until they are ready, and speed of encoding.
+ *
+ * Usage:
+ *
+ *   node --import tsx bench/tokenize.ts [FILE.gguf ...]
+ */
 import Benchmark from 'benchmark';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -23,7 +29,10 @@ const files =
           : []),
       ];
 
-/** A megabyte of English where it is there, else of made-up words, of which more than the cache of words can hold. */
+/**
+ * A megabyte of English if available, else of made-up words, more of them than the cache of words
+ * holds.
+ */
 const text = existsSync(story) ? readFileSync(story, 'utf8').slice(0, 1_000_000) : madeUp(1_000_000);
 
 function madeUp(length: number): string {

@@ -1,6 +1,13 @@
 /**
- * Tokens per second of small models, prompt and generation, and multiply-adds per second of vec_dot: `node --import tsx bench/tokens.ts [build ...]`.
- * Run it on an idle machine; the numbers of one run compare with each other, those of two runs only where the machine was as idle.
+ * Tokens per second of small models, prompt and generation, and multiply-adds per second of
+ * vec_dot.
+ *
+ * Usage:
+ *
+ *   node --import tsx bench/tokens.ts [build ...]
+ *
+ * Run it on an idle machine. The numbers of one run can be compared with each other, those of two
+ * runs only if the machine was equally idle.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -10,7 +17,7 @@ import { TYPE, rowSize, type TypeTraits } from '../src/type-traits.ts';
 import type { Build } from '../src/wasm/load.ts';
 import type * as Entry from '../src/entry/node.ts';
 
-// The entry of dist/: the workers of a threads build are files there.
+// The entry of dist/, because the workers of a build with threads are files there.
 const { loadModel } = (await import(new URL('../dist/entry/node.js', import.meta.url).href)) as typeof Entry;
 enableRelaxedSimd();
 
@@ -25,13 +32,15 @@ const MODELS = [
   .filter(existsSync);
 const builds = (process.argv.slice(2).length > 0 ? process.argv.slice(2) : ['simd', 'relaxed', 'relaxed-threads']) as Build[];
 
-/** Seconds a case is measured for: enough for hundreds of runs, and the whole suite stays under a minute. */
+/**
+ * Seconds of measuring a case: enough for hundreds of runs, with the whole suite under a minute.
+ */
 const MAX_TIME = 0.7;
-/** Tokens of the prompt measured, and of each run of generation. */
+/** Tokens of the measured prompt, and of each generation. */
 const PROMPT = 128;
 const GENERATED = 32;
 
-/** Runs one case of benchmark.js after the other; `work` of a run gives what is counted per second. */
+/** Runs the cases of benchmark.js one after another. `work` is the amount that a run counts for. */
 const measure = (name: string, work: number, unit: string, fn: (deferred: Benchmark.Deferred) => void, defer: boolean): Promise<void> =>
   new Promise((resolve, reject) => {
     new Benchmark(name, { defer, fn: fn as () => void, maxTime: MAX_TIME })
@@ -49,7 +58,7 @@ async function models(file: string, build: Build): Promise<void> {
   const name = `${file.split('/').pop()} ${build}, ${model.threads} ${model.threads === 1 ? 'thread' : 'threads'}`;
   const options = { temperature: 0, ignoreEos: true } as const;
   const run = (prompt: readonly number[], maxTokens: number, deferred: Benchmark.Deferred): void => {
-    model.internals.slots.all[0].truncate(0); // nothing of the last run's prompt is reused
+    model.internals.slots.all[0].truncate(0); // the last run's prompt must not be reused
     void model
       .generate(prompt, { ...options, maxTokens })
       .result()
@@ -61,7 +70,9 @@ async function models(file: string, build: Build): Promise<void> {
   await model.dispose();
 }
 
-/** Weights x activations of one row of 4096 in cache: what the kernels do where memory does not matter. */
+/**
+ * Weights x activations of a row of 4096 in cache: the kernels' speed if memory does not matter.
+ */
 async function vecDot(build: Build): Promise<void> {
   const n = 4096;
   const rows = 64;
@@ -89,7 +100,7 @@ async function vecDot(build: Build): Promise<void> {
     );
     if (!Number.isFinite(sum)) throw new Error(`vec_dot ${type.name} gave ${sum}`);
 
-    // K-quants are searched for, not rounded: any bytes of a moderate scale will do for speed.
+    // K-quants need a search, and for speed any bytes of a moderate scale will do.
     function quantise(t: TypeTraits, at: number): void {
       if (t.blckSize < 256) kernels.quantize_row(t.id, f, at, n);
       else new Uint8Array(memory.buffer, at, rowSize(t, n)).fill(0x11);

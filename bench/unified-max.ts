@@ -1,6 +1,9 @@
 /**
- * FlashDecoding++ for a model: the largest scores that parts of attention have over a text, the unified maximum that follows from them, and
- * what a token costs with it against each part's own maximum.
+ * FlashDecoding++ for a model: the largest scores of KV splits over a text, the unified maximum
+ * that follows from them, and the cost of a token with it compared with a maximum per split.
+ *
+ * Usage:
+ *
  *   node --import tsx bench/unified-max.ts MODEL.gguf [depth=1024] [build=relaxed]
  */
 import { loadModel, type Build, type Model } from 'quantlet';
@@ -9,7 +12,10 @@ import { median } from './support.ts';
 const [file, depth = '1024', build = 'relaxed'] = process.argv.slice(2);
 const nDepth = Number(depth);
 const LN2 = Math.LN2;
-/** attention_split.ts: a KV split leaves the unified way where its largest score is further from the maximum, in binary orders. */
+/**
+ * From attention_split.ts: a KV split leaves the unified path if its largest score is further from
+ * the maximum, in powers of two.
+ */
 const RANGE = 40;
 
 const open = (unifiedMax?: number): Promise<Model> => loadModel(file, { build: build as Build, contextLength: nDepth + 16, unifiedMax });
@@ -30,7 +36,8 @@ const own = await open();
 const id = await fill(own);
 for (let i = 0; i < 10; i++) await token(own, id);
 
-// A step again, record by record: behind each ATTENTION lie its parts' states, the maximum (log2) first.
+// Repeats a step record by record. Each ATTENTION record is followed by the states of its splits,
+// the maximum (log2) first.
 const { executor, passes } = own.internals.engine;
 const [{ plan, placed }] = passes;
 const maxima: number[] = [];

@@ -1,6 +1,7 @@
 /**
- * One of the two revisions of bench/against.ts: a process that has that revision's quantlet/core and measures the cases it is sent. It uses
- * what that entry has had from the beginning (tensor, pack, plan, compute), so that older revisions can be measured.
+ * One of the two revisions of bench/against.ts: a process that loads that revision's quantlet/core
+ * and measures the requested cases. It only uses functions that this entry has always had (tensor,
+ * pack, plan, compute), so that older revisions can be measured.
  */
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -9,15 +10,21 @@ import { TYPE, rowSize, type TypeName } from '../../src/type-traits.ts';
 
 export interface Case {
   build: string;
-  /** 64 columns, 8 columns, one column in cache, one column from memory; a prompt's attention over itself. */
+  /**
+   * 64 columns, 8 columns, one column in cache, one column from memory; attention of a prompt over
+   * itself.
+   */
   kind: 'gemm' | 'narrow' | 'gemv' | 'memory' | 'attention';
   type: string;
 }
 
-/** ms: how long to measure; 0: give the case's memory back. */
+/** ms: duration of the measurement; 0: free the case's memory. */
 export type Request = Case & { ms: number };
 
-/** Multiply-adds of a piece, and the seconds that the fastest took; or why this revision has no kernel for the case. */
+/**
+ * Multiply-adds of a piece and the seconds of the fastest one, or the reason why this revision has
+ * no kernel for the case.
+ */
 export type Answer = { work: number; seconds: number; lacks?: undefined } | { lacks: string };
 
 const [folder] = process.argv.slice(2);
@@ -29,7 +36,10 @@ interface Made {
   readonly work: number;
 }
 
-/** ne0, rows, columns, and how many products are one piece: enough that posting a plan does not count. */
+/**
+ * ne0, rows, columns, and the products in a piece: enough to make the cost of posting a plan
+ * negligible.
+ */
 const SHAPES = { gemm: [2048, 1024, 64, 1], narrow: [2048, 1024, 8, 4], gemv: [2048, 512, 1, 24], memory: [2048, 4096, 1, 40] } as const;
 
 const wave = (n: number): Float32Array => Float32Array.from({ length: n }, (_, i) => Math.sin(i * 12.9898) * 3);
@@ -41,7 +51,8 @@ async function make({ build, kind, type }: Case): Promise<Made> {
     const n = 512;
     const q = engine.tensor('f32', [64, n, heads], wave(64 * n * heads));
     const [k, v] = [1, 2].map(() => core.cast(engine.tensor('f32', [64, n, heads / 2], wave(32 * n * heads)), 'f16'));
-    // The fifth argument became part of the fourth; an older revision takes an object there for a mask and refuses it.
+    // The fifth argument became part of the fourth. An older revision takes an object there for a
+    // mask and refuses it.
     const ask = core.flash_attn_ext as unknown as (...a: unknown[]) => Core.Tensor;
     const causal = { causal: true };
     let y: Core.Tensor;
@@ -58,7 +69,8 @@ async function make({ build, kind, type }: Case): Promise<Made> {
   const x = engine.tensor('f32', [ne0, columns], wave(ne0 * columns));
   const matrix = async (): Promise<Core.Tensor> => {
     const bytes = new Uint8Array(size * rows);
-    // 0x2424 as f16 is 0.016, a usual scale: sums stay normal numbers (subnormal ones cost twice the time).
+    // 0x2424 as f16 is 0.016, a usual scale. Sums stay normal numbers (subnormal ones would be
+    // slower).
     bytes.fill(0x24);
     const w = engine.tensor(name, [ne0, rows]);
     engine.write(w, bytes as never);

@@ -1,6 +1,7 @@
 /**
- * Headless Chromium and this process's own server: every measurement on a fresh page of the same browser, cross-origin isolated, so that
- * engines with threads get them. A page defines `window.measure(job)`; what it imports is served from `folders`, the model as /model.
+ * Headless Chromium and a server in this process. Every measurement runs on a new page of the same
+ * browser, cross-origin isolated, so that engines with threads can use them. A page defines
+ * `window.measure(job)`. Its imports are served from `folders`, the model as /model.
  */
 import { createReadStream, statSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -21,9 +22,9 @@ export interface Result {
 }
 
 export interface EnginePage {
-  /** A module script's text that sets window.measure = async (job) => Result[]. */
+  /** Text of a module script that sets window.measure = async (job) => Result[]. */
   readonly script: string;
-  /** URL prefix, with slashes around it -> folder. */
+  /** URL prefix with slashes around it -> folder. */
   readonly folders: { readonly [prefix: string]: string };
 }
 
@@ -33,7 +34,9 @@ export interface Chromium {
   close(): Promise<void>;
 }
 
-/** The little of playwright-core that is used; it is installed beside the peers, not with the package. */
+/**
+ * The parts of playwright-core that are used. It is installed with the peers, not with the package.
+ */
 interface Page {
   goto(url: string): Promise<unknown>;
   waitForFunction(expression: string): Promise<unknown>;

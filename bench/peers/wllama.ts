@@ -1,9 +1,11 @@
 /**
- * wllama's decoding alone, as for the other peers:
+ * wllama's decoding alone, as for the other peers.
+ *
+ * Usage:
  *
  *   node --import tsx bench/peers/wllama.ts MODEL.gguf THREADS REPETITIONS pp:256:0 tg:64:0 ...
  *
- * One JSON object a measurement, as bench/peers/native.c prints them.
+ * Prints a JSON object per measurement, as bench/peers/native.c does.
  */
 import { fileURLToPath } from 'node:url';
 import { startChromium, type EnginePage, type Job, type Result } from './chromium.ts';

@@ -5,12 +5,12 @@ import { parseHTML } from 'linkedom';
 export interface Point {
   readonly type: string;
   readonly where: string;
-  /** MAC for each byte. */
+  /** Multiply-adds per byte. */
   readonly intensity: number;
   readonly gmacs: number;
 }
 
-/** Ceilings in GB/s and GMAC/s, and the kernels under them. */
+/** Ceilings in GB/s and GMAC/s, and the kernels below them. */
 export interface Panel {
   readonly build: string;
   readonly threads: number;
@@ -38,7 +38,10 @@ const RIGHT = 92;
 const BOTTOM = 46;
 const GAP_X = 0.2;
 const GAP_Y = 0.06;
-/** Slopes that are drawn: what weights come from. L1 and L3 are in the table. */
+/**
+ * Memory levels with a slope in the picture: those that weights come from. L1 and L3 are only in
+ * the table.
+ */
 const LEVELS = ['L2', 'DRAM'];
 
 export function draw(title: string, subtitle: string, panels: readonly Panel[]): string {
@@ -53,7 +56,7 @@ export function draw(title: string, subtitle: string, panels: readonly Panel[]):
     Object.entries(p.bandwidth)
       .filter(([level]) => LEVELS.includes(level))
       .flatMap(([level, gbs]) => {
-        // From the left or the lower edge up to the highest ceiling.
+        // From the left or lower edge up to the highest ceiling.
         const from = Math.max(X[0], y[0] / gbs);
         const to = Math.min(X[1], p.dot / gbs);
         return from < to ? [{ ...facet(p), level, gbs, x: from, y: from * gbs, x2: to, y2: to * gbs }] : [];
@@ -65,13 +68,14 @@ export function draw(title: string, subtitle: string, panels: readonly Panel[]):
       { ...facet(p), name: 'f32', gmacs: p.f32 },
     ].map((f) => ({ ...f, x: Math.max(X[0], f.gmacs / p.bandwidth.L2) })),
   );
-  const points = panels.flatMap((p) => p.points.map((x) => ({ ...facet(p), ...x }))).reverse(); // the first type is drawn last, over the others
+  // the first type is drawn last, above the others
+  const points = panels.flatMap((p) => p.points.map((x) => ({ ...facet(p), ...x }))).reverse();
   const rows = new Set(points.map((p) => p.row)).size;
   const columns = new Set(points.map((p) => p.column)).size;
   const common = { fx: 'column', fy: 'row' } as const;
   const width = columns === 1 ? WIDTH / 1.6 : WIDTH;
   const height = rows * FACET + 40;
-  /** A slope's angle in a panel, whose size is that of a d3 band. */
+  /** Angle of a slope in a panel, which has the size of a d3 band. */
   const band = (size: number, n: number, gap: number): number => (size / (n - gap)) * (1 - gap);
   const steep =
     band(height - 30 - BOTTOM, rows, GAP_Y) / Math.log(y[1] / y[0]) / (band(width - LEFT - RIGHT, columns, GAP_X) / Math.log(X[1] / X[0]));
@@ -131,7 +135,7 @@ export function draw(title: string, subtitle: string, panels: readonly Panel[]):
           },
         ),
       ),
-      // Along the slope, where it meets the roof: few kernels come so far.
+      // Along the slope, where it meets the roof, because few kernels come that far.
       ...LEVELS.map((level) =>
         Plot.text(
           slopes.filter((s) => s.level === level),
@@ -186,7 +190,7 @@ ${chart.outerHTML}
 
 const escape = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 
-/** Plot's legends are HTML; these are part of the picture. */
+/** A legend inside the picture; Plot's own legends are HTML. */
 function legend(): string {
   const shapes: { readonly [where: string]: string } = {
     GEMM: '<circle r="5.5" fill="#555"/>',

@@ -1,4 +1,4 @@
-/** Threads that measure ceilings and kernels at the same time, each over a memory of its own. */
+/** Threads that measure ceilings and kernels at the same time, each with a memory of its own. */
 import { readFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import asc from 'assemblyscript/asc';
@@ -6,7 +6,7 @@ import { median } from '../support.ts';
 
 export type BuildKind = 'relaxed' | 'simd';
 
-/** A thing to time; every thread does all of it. */
+/** A job to time; every thread does all of it. */
 export interface Job {
   readonly name: string;
   readonly what: 'read' | 'read_streams' | 'peak_add' | 'peak_less' | 'peak_f32' | 'peak_dot' | 'peak_dot_add' | 'mul_mat';
@@ -20,7 +20,7 @@ export interface Job {
   readonly chunk?: number;
 }
 
-/** The micro-kernels of assembly/ceilings.ts for a kind of build. */
+/** Compiles the loops of assembly/ceilings.ts for a kind of build. */
 async function compileCeilings(kind: BuildKind): Promise<WebAssembly.Module> {
   let binary: Uint8Array | undefined;
   const { error, stderr } = await asc.main(
@@ -46,12 +46,12 @@ const packageModule = (kind: BuildKind): WebAssembly.Module =>
   new WebAssembly.Module(readFileSync(new URL(`../../dist/wasm/${kind}.wasm`, import.meta.url)));
 
 export interface Threads {
-  /** How often a second all of the first nth threads together do it. */
+  /** Repetitions per second of the first nth threads together. */
   measure(job: Job, nth: number, ms: number): Promise<number>;
   end(): Promise<void>;
 }
 
-/** Threads for one kind of build. `dram`: bytes of weights every thread has room for. */
+/** Threads for one kind of build. `dram`: bytes of weights that every thread can hold. */
 export async function startThreads(kind: BuildKind, most: number, dram: number): Promise<Threads> {
   const modules = { ceilings: await compileCeilings(kind), kernels: packageModule(kind) };
   const words = new Int32Array(new SharedArrayBuffer(8));
@@ -79,7 +79,10 @@ export async function startThreads(kind: BuildKind, most: number, dram: number):
   };
 }
 
-/** Rates by job and number of threads, the jobs taking turns, round after round: medians of kernels; of ceilings the best, since nothing can make them look too high. */
+/**
+ * Rates by job and number of threads. The jobs alternate, round after round. Kernels get the
+ * median, ceilings the best, because nothing can make a ceiling look too high.
+ */
 export async function measureAll(
   threads: Threads,
   jobs: readonly Job[],

@@ -1,4 +1,7 @@
-/** One thread of bench/roofline.ts: a memory of its own, the ceilings' and the package's kernels in it. Plain JavaScript, so that it runs as a worker everywhere. */
+/**
+ * One thread of bench/roofline.ts: a memory of its own with the ceilings' and the package's
+ * kernels. Plain JavaScript, so that it runs as a worker everywhere.
+ */
 import { parentPort, workerData } from 'node:worker_threads';
 
 const { ith, dram, words, modules } = workerData;
@@ -13,12 +16,15 @@ const memory = new WebAssembly.Memory({ initial: Math.ceil((WEIGHTS + dram) / 65
 const ceilings = new WebAssembly.Instance(modules.ceilings, { env: { memory } }).exports;
 const k = new WebAssembly.Instance(modules.kernels, { env: { memory } }).exports;
 
-/** 0x2c2c as f16 is 0.066, a usual scale; as f32 2.4e-12: sums stay normal numbers (subnormal ones take longer). */
+/**
+ * 0x2c2c as f16 is 0.066, a usual scale, and as f32 2.4e-12. Sums stay normal numbers (subnormal
+ * ones would be slower).
+ */
 new Uint8Array(memory.buffer, WEIGHTS).fill(0x2c);
 const floats = new Float32Array(memory.buffer);
 for (let i = 0; i < 2 ** 20; i++) floats[INPUT / 4 + i] = Math.sin(i);
 
-/** What is timed, as a function that does `times` of it. */
+/** The work to time, as a function that repeats it `times` times. */
 function prepare({ what, bytes, type, rows, ne00, columns, chunk }) {
   if (what === 'read' || what === 'read_streams') return (times) => ceilings[what](WEIGHTS, WEIGHTS + bytes, times);
   if (what === 'peak_add' || what === 'peak_less') return (times) => ceilings[what](INPUT, DST, times);
@@ -41,7 +47,7 @@ function prepare({ what, bytes, type, rows, ne00, columns, chunk }) {
   };
 }
 
-/** All nth threads of a measurement start together. */
+/** Waits until all nth threads of a measurement are here, so that they start together. */
 function meet(nth) {
   const phase = Atomics.load(words, 1);
   if (Atomics.add(words, 0, 1) === nth - 1) {
@@ -57,8 +63,9 @@ parentPort.on('message', ({ job, nth, ms }) => {
   let known = prepared.get(job.name);
   if (!known) {
     const run = prepare(job);
-    // V8 begins unoptimised and replaces a function between two calls, as soon as a background thread has it ready: short calls until none
-    // was clearly faster than all before for warmMs.
+    // V8 starts with unoptimised code and replaces a function between two calls, when a background
+    // thread has compiled it. So make short calls until none was clearly faster than all before for
+    // warmMs.
     let best = Infinity;
     let since = performance.now();
     for (const end = since + WARM_AT_MOST_MS; performance.now() < Math.min(since + job.warmMs, end);) {
@@ -76,7 +83,7 @@ parentPort.on('message', ({ job, nth, ms }) => {
     }
     prepared.set(job.name, (known = { run, times }));
   }
-  // What another job left in the caches goes, or the other way round what this one wants there comes.
+  // Fills the caches with this job's data instead of the last one's. Products get new activations.
   if (job.what === 'mul_mat') prepare(job);
   known.run(1);
   meet(nth);

@@ -1,12 +1,14 @@
 /**
- * What no kernel can be faster than: loops that do nothing but load, or nothing but multiply and add. Compiled by bench/roofline.ts for each
- * kind of build; not part of the package.
+ * Upper limits for kernels: loops that only load, or only multiply and add. bench/roofline.ts
+ * compiles them for each kind of build. Not part of the package.
  *
- * Peaks have the shape of a product's inner loop at its best: two weight vectors stay in registers, four activations come from L1, eight sums
- * hide the latency of the additions. The sums are stored side by side, as V8's revectoriser wants it. Four more vectors do not fit 16 registers.
+ * Peaks have the shape of an ideal inner loop of a product: two weight vectors stay in registers,
+ * four activations come from L1, and eight sums hide the latency of additions. The sums are stored
+ * next to each other, as V8's revectoriser requires. Four more vectors would not fit in 16
+ * registers.
  */
 
-/** Reads [from, to) `times` times; the result depends on every byte. Sizes are multiples of 128. */
+/** Reads [from, to) `times` times. The result depends on every byte. Sizes are multiples of 128. */
 export function read(from: usize, to: usize, times: i32): i32 {
   let s0 = i64x2.splat(0);
   let s1 = s0;
@@ -28,7 +30,10 @@ export function read(from: usize, to: usize, times: i32): i32 {
   return i32x4.extract_lane(v128.xor(v128.xor(s0, s1), v128.xor(s2, s3)), 0);
 }
 
-/** The same as four streams, a quarter of the bytes each: more requests to memory under way at a time, where the processor's prefetcher allows it. */
+/**
+ * The same as four streams of a quarter of the bytes each. If the processor's prefetcher allows it,
+ * more memory requests are then in flight.
+ */
 export function read_streams(from: usize, to: usize, times: i32): i32 {
   let s0 = i64x2.splat(0);
   let s1 = s0;
@@ -54,12 +59,12 @@ export function read_streams(from: usize, to: usize, times: i32): i32 {
   return i32x4.extract_lane(v128.xor(v128.xor(s0, s1), v128.xor(s2, s3)), 0);
 }
 
-/** Bytes of activations the peaks run over, again and again. */
+/** Bytes of activations that the peaks run over repeatedly. */
 const A: usize = 1024;
 
 // One class for each kind of multiply-add: an @unmanaged type parameter inlines completely.
 
-/** 4 f32 products: fused where there is relaxed SIMD. */
+/** 4 f32 products, fused if there is relaxed SIMD. */
 @unmanaged
 class F32 {
   @inline
@@ -69,7 +74,10 @@ class F32 {
   }
 }
 
-/** Products of 8 bits with sums of 16 (16 products), or without relaxed SIMD of 16 bits with sums of 32 (8 products). */
+/**
+ * 16 products of 8 bits with 16-bit sums; without relaxed SIMD 8 products of 16 bits with 32-bit
+ * sums.
+ */
 @unmanaged
 class Dot {
   @inline
@@ -79,7 +87,10 @@ class Dot {
   }
 }
 
-/** 16 products of 8 bits with sums of 32: one instruction where V8 finds a dot product (ARM, AVX-VNNI), five elsewhere. */
+/**
+ * 16 products of 8 bits with 32-bit sums: one instruction if V8 has a dot product (ARM, AVX-VNNI),
+ * otherwise five.
+ */
 @unmanaged
 class DotAdd {
   @inline
@@ -102,7 +113,7 @@ function peak<M>(a: usize, w: usize, out: usize, times: i32): void {
   let s21 = s00;
   let s30 = s00;
   let s31 = s00;
-  // One loop: V8's revectoriser does not see through two.
+  // One loop, because V8's revectoriser cannot handle two.
   for (let n = times * <i32>(A / 16); n > 0; n--) {
     const p = a + (<usize>(n & (A / 16 - 1)) << 4);
     let x = v128.load32_splat(p);
@@ -145,12 +156,12 @@ export function peak_dot_add(a: usize, w: usize, out: usize, times: i32): void {
   peak<DotAdd>(a, w, out, times);
 }
 
-/** Additions in registers, and nothing else. */
+/** Only additions in registers. */
 export function peak_add(w: usize, out: usize, times: i32): void {
   in_registers<Add>(w, out, times);
 }
 
-/** Subtractions, which with relaxed SIMD are multiply-adds, as the transform's are. */
+/** Only subtractions, which with relaxed SIMD are multiply-adds, as in the transform. */
 export function peak_less(w: usize, out: usize, times: i32): void {
   in_registers<Less>(w, out, times);
 }
@@ -172,7 +183,7 @@ class Less {
   }
 }
 
-/** Twelve sums, which hide an operation's latency and leave registers for what is added. */
+/** Twelve sums, which hide an operation's latency and leave registers for the operands. */
 @inline
 function in_registers<M>(w: usize, out: usize, times: i32): void {
   const m = changetype<M>(0);
