@@ -89,7 +89,8 @@ async function seconds(engine: Engine, plan: ReturnType<Engine['plan']>): Promis
 
 /**
  * Simulates mul_mat_packed_op with nth threads: each takes tiles from the front of its own range,
- * then from the ends of others' ranges. @returns the fraction of all threads' time that is idle
+ * then from the ends of others' ranges.
+ * @returns the fraction of all threads' time that is idle
  */
 function idle(tiles: readonly number[], nth: number): number {
   const ranges = Math.min(nth, RANGES);

@@ -1,7 +1,10 @@
 #!/usr/bin/env node
-// npm test on another Node, of those that package.json here pins: node test/runtime/nodes.mjs 24 [--turbo] [what vitest takes]
-// --turbo: the tests of kernels, operators and models alone, with every module compiled as turbo compiles it; their references know nothing of it.
-// Node 20 computes the dot-add wrong and refuses the builds with it, so that only these run every build. A Node that cannot be had here is a failure.
+// Runs npm test on another Node that package.json here pins. Fails if that Node cannot be
+// installed.
+//   node test/runtime/nodes.mjs 24 [--turbo] [arguments of vitest]
+// With --turbo it runs only the tests of kernels, ops and models, with every module compiled as
+// turbo compiles it. Their references are computed without it. Node 20 computes the dot-add wrong
+// and refuses those builds, so only newer versions run every build.
 import { spawnSync } from 'node:child_process';
 import { delimiter, dirname, join } from 'node:path';
 import { here, root } from './lib/consumer.mjs';
@@ -30,7 +33,7 @@ if (error || !stdout.startsWith(`v${major}.`))
       : `${node} says it is ${stdout.trim() || signal}`,
   );
 console.log(`npm test on Node ${stdout.trim()}${turbo ? ', kernels, operators and models with turbo' : ''}`);
-// What tests start as node or npm is to be this Node as well.
+// Programs that tests start as node or npm must be this Node as well.
 const env = { ...process.env, PATH: dirname(node) + delimiter + process.env.PATH, ...(turbo ? { QUANTLET_TEST_TURBO: '1' } : {}) };
 const { status } = spawnSync(node, [join(root, 'node_modules/vitest/vitest.mjs'), 'run', ...args], { cwd: root, stdio: 'inherit', env });
 process.exit(status ?? 1);

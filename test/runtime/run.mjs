@@ -1,7 +1,8 @@
 #!/usr/bin/env node
-// The matrix: installs what it needs, runs every runtime and bundler, prints a table. --only=TEXT runs rows whose name has it.
-// It ends in time whatever hangs; what could not be installed, and what there was no time for, counts as failed. Other machines that cannot be had here
-// (checks/platforms.mjs) are "not run", which is neither.
+// The matrix: installs its packages, runs every runtime and bundler, prints a table. --only=TEXT
+// runs the rows with TEXT in their names. It ends in time even if something hangs. Rows that could
+// not be installed or had no time left count as failed. Emulated machines that are not available
+// (checks/platforms.mjs) are "not run", neither passed nor failed.
 import { spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

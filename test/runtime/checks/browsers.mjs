@@ -1,4 +1,5 @@
-// Chromium, Firefox and WebKitGTK: isolated and not, without workers, without Atomics.waitAsync, and with a page's own wasm and worker.
+// Chromium, Firefox and WebKitGTK: isolated and not, without workers, without Atomics.waitAsync,
+// and with the page's own wasm and worker.
 import { BUILDS, golden } from '../lib/consumer.mjs';
 import { launchChromium, launchFirefox, launchWebKit } from '../lib/drivers.mjs';
 import { judge } from '../lib/judge.mjs';
@@ -6,13 +7,16 @@ import { modelUrl, site } from '../lib/site.mjs';
 
 const every = [
   {},
-  // Layers in memories of their own, as models of more than 4 GiB have them.
+  // Layers in several memories, as for models of more than 4 GiB.
   { links: 3 },
   { build: 'simd', links: 3 },
   ...BUILDS.flatMap((build) => (build.endsWith('-threads') ? [1, 2, 3].map((threads) => ({ build, threads })) : [{ build }])),
 ];
 
-/** Each: how the page is opened, what is run in it, and what the first (default) load must have chosen. */
+/**
+ * Situations: how the page is opened, the loads that run in it, and what the first (default) load
+ * must have chosen.
+ */
 const SITUATIONS = {
   isolated: { query: 'coi=1', runs: every, builds: BUILDS, threaded: true },
   'not isolated': { query: '', runs: every, builds: BUILDS, threaded: false },
@@ -33,7 +37,7 @@ const SITUATIONS = {
   "the page's own wasm": { query: '', runs: [{ wasm: '/wasm/simd.wasm' }], builds: [], threaded: false },
 };
 
-/** `isolates`: whether this browser gives isolated pages shared memory (WebKitGTK 2.50 does not). */
+/** `isolates`: if this browser gives isolated pages shared memory (WebKitGTK 2.50 does not). */
 const row = (name, launch, { situations = Object.keys(SITUATIONS), isolates = true } = {}) =>
   situations.map((situation) => ({
     name: `${name}, ${situation}`,

@@ -1,4 +1,5 @@
-// Every bundler with the configuration its default template has, the result run in Chromium: threads, one worker, and a policy without blob:.
+// Every bundler with the configuration of its default template. The result runs in Chromium: with
+// threads, with one worker, and under a policy without blob:.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -23,7 +24,7 @@ function page(name) {
   return folder;
 }
 
-/** What a user's page costs: loadModel and generate, nothing of the test. */
+/** The cost of a user's page: loadModel and generate only, without the test. */
 function userPage(name) {
   const folder = project(`size-${name}`);
   writeFileSync(
@@ -33,7 +34,7 @@ function userPage(name) {
   return folder;
 }
 
-/** Opens the built page in each situation and checks native's ids and which build was chosen. */
+/** Opens the built page in each situation and checks native's ids and the chosen build. */
 async function drive(origin, path, situations) {
   const chromium = await launchChromium();
   const faults = [];
@@ -75,11 +76,11 @@ async function driveFolder(folder, situations, index = 'index.html') {
 const packageVersion = (name) => toolRequire(`${name}/package.json`).version;
 const kb = (n) => `${(n / 1000).toFixed(0)} KB`;
 const gzipped = (file) => gzipSync(readFileSync(file), { level: 9 }).length;
-/** Budgets, gzipped: what a page loads first, and everything as one file. */
+/** Budgets, gzipped: what a page loads first, and everything in one file. */
 const FIRST_LOAD = 150_000;
 const ONE_FILE = 400_000;
 
-/** Every .js of a folder: [those that `entry` imports statically, all]. */
+/** Gzipped bytes of a folder's `entry` and of all files that it imports statically. */
 function firstLoad(folder, entry) {
   const seen = new Set();
   const visit = (file) => {
@@ -105,7 +106,8 @@ const esbuildRow = (splitting) => ({
     const user = userPage(`esbuild-${splitting}`);
     await esbuild.build({ ...options, entryPoints: [join(user, 'main.mjs')], outdir: join(user, 'out') });
     const size = splitting ? firstLoad(join(user, 'out'), 'main.js') : gzipped(join(user, 'out/main.js'));
-    // What a page with threads has loaded once a model runs: kernels, worker and chats come on demand.
+    // What a page with threads has loaded once a model runs: kernels, worker and chats come on
+    // demand.
     const later = splitting
       ? readdirSync(join(user, 'out'))
           .filter((f) => /^(relaxed|worker|conversations)-/.test(f))
@@ -176,14 +178,17 @@ const webpack = {
   },
 };
 
-/** The example with its configuration, an edge route beside it; then without serverExternalPackages, which must say what to do. */
+/**
+ * The example with its configuration and an additional edge route; then without
+ * serverExternalPackages, where the error must say what to do.
+ */
 const next = {
   name: 'Next (Turbopack): server, browser and edge',
   async run() {
     const faults = [];
     const folder = project('next');
     const bin = tool('next/dist/bin/next');
-    // The example's own node_modules: Next looks for its packages beside the app.
+    // The example's own node_modules: Next looks for its packages next to the app.
     const env = { NEXT_TELEMETRY_DISABLED: '1', MODEL: model };
     mkdirSync(join(folder, 'app/api/edge'), { recursive: true });
     writeFileSync(
@@ -250,7 +255,10 @@ const next = {
   },
 };
 
-/** The page of examples/static: one file made of the package, the page itself as it stands there, from a host that knows nothing but files. */
+/**
+ * The page of examples/static: the package in one file and the unchanged page, on a host that only
+ * serves files.
+ */
 const oneFile = {
   name: 'examples/static (one file, any static host)',
   async run() {

@@ -1,4 +1,5 @@
-// `quantlet serve` of the packed package, asked by the clients and agent libraries that people have, as npm has them.
+// `quantlet serve` of the packed package with requests from common clients and agent libraries, as
+// npm has them.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { app, here, model, run, start, tool } from '../lib/consumer.mjs';
@@ -21,7 +22,7 @@ export const clients = [
       const args = ['serve', '-m', model, '-c', 2048, '--parallel', 2, '--port', await freePort(), '--chat-template-file', file];
       const server = await start(process.execPath, [cli, ...args].map(String), /at (http:\/\/\S+)/);
       try {
-        // OpenAI's Agents want Node 22.
+        // OpenAI's Agents need Node 22.
         const { stdout } = await run(tool('node-24/bin/node'), [join(here, 'lib/clients-suite.mjs'), server.found[1]]);
         const { faults, count } = JSON.parse(stdout.trim().split('\n').at(-1));
         const versions = PACKAGES.map((name) => `${name} ${versionOf(name)}`).join(', ');

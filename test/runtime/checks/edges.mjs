@@ -1,4 +1,5 @@
-// workerd: every single build's kernels and the model, then the Cloudflare example as wrangler bundles it, streaming.
+// workerd: the kernels of every build without threads, and the model; then the Cloudflare example
+// as wrangler bundles it, streaming.
 import { copyFileSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
@@ -11,7 +12,7 @@ export const workerd = () => tool('@cloudflare/workerd-linux-64/bin/workerd');
 export const version = async () => (await run(workerd(), ['--version'])).stdout.trim().replace(/^workerd /, '');
 const kinds = { js: 'esModule', mjs: 'esModule', wasm: 'wasm', bin: 'data' };
 
-/** workerd's configuration for the modules of a folder; the first one is the worker. */
+/** workerd's configuration for the modules of a folder. The first one is the worker. */
 export function configure(folder, main, port) {
   const modules = [main, ...readdirSync(folder).filter((f) => f !== main && kinds[f.split('.').at(-1)])];
   const config = `using Workerd = import "/workerd/workerd.capnp";
@@ -28,7 +29,7 @@ const worker :Workerd.Worker = (
   writeFileSync(join(folder, 'config.capnp'), config);
 }
 
-/** Leaves .wasm and .bin imports to workerd, as modules beside the bundle. */
+/** Leaves .wasm and .bin imports to workerd, as modules next to the bundle. */
 export const modules = (folder) => ({
   name: 'modules',
   setup({ onResolve, resolve }) {
@@ -88,7 +89,7 @@ const wrangled = {
   async run() {
     const folder = project('cloudflare-worker');
     const out = join(folder, 'out');
-    // wrangler needs a newer Node than this may be.
+    // wrangler may need a newer Node than this one.
     await run(tool('node-24/bin/node'), [tool('wrangler/bin/wrangler.js'), 'deploy', '--dry-run', '--outdir', out], {
       cwd: folder,
       env: { WRANGLER_SEND_METRICS: 'false', CI: '1' },
@@ -124,7 +125,8 @@ const wrangled = {
         faults.push(`${events.length} events for ${ids.length} tokens: expected one a token, the end, and what a cut character left`);
       const fault = greedyFault(ids, { ...golden, ids: golden.ids.slice(0, ids.length) });
       if (fault || ids.length < 20) faults.push(`${ids.length} ids; ${fault}`);
-      // A slow reader finds several events in a piece; what does not stream comes in one piece, or in one and the end.
+      // A slow reader finds several events in a piece. Without streaming everything comes in one
+      // piece, or in one and the end.
       if (reads < 4 || last - first < 1)
         faults.push(
           `${ids.length} tokens came in ${reads} pieces within ${(last - first).toFixed(1)} ms: not streamed (pieces may hold a few events, where the reader is slower)`,

@@ -1,4 +1,4 @@
-// What goes wrong between a page and its model: a coded error or it works, in Chromium.
+// Faults between a page and its model, in Chromium: a load works, or gives a coded error.
 import { statSync } from 'node:fs';
 import { golden, model } from '../lib/consumer.mjs';
 import { launchChromium, launchTabs } from '../lib/drivers.mjs';
@@ -16,7 +16,7 @@ const single = (result) =>
 const works = (result) => expect('load', { code: result.code, message: result.message, fault: result.fault }, { fault: '' });
 const fails = (result, code) => expect('load', result.code ?? result, code);
 
-/** name -> async ({ page, open, server, load, quota }); a page is one of a fresh profile. */
+/** name -> async ({ page, open, server, load, quota }). Each page has a new profile. */
 const CASES = {
   'not found': async ({ load, server }) => ((server.state.conditions = 'status=404'), fails(await load(), 'ERR_DOWNLOAD')),
   'server error that stays': async ({ load, server }) => ((server.state.conditions = 'status=503'), fails(await load(), 'ERR_DOWNLOAD')),
@@ -69,11 +69,11 @@ const CASES = {
   },
   'abort in the middle, then again': async ({ load, server }) => {
     server.state.conditions = 'slow=100';
-    // Less is missing then than a load that ends well would still get.
+    // So little is missing that a load closed normally would still fetch it; an aborted one must not.
     expect('abort', (await load({ abortAt: 700_000 })).message, 'the test wants no more');
     server.state.conditions = '';
     works(await load());
-    // What had come is kept, and nothing came after the abort.
+    // The received bytes are kept, and nothing came after the abort.
     const { range } = server.requests.filter((r) => r.path === source).at(-1);
     const at = Number(/^bytes=(\d+)-$/.exec(range)?.[1]);
     if (!(at > 0 && at < size - 400_000))
@@ -87,7 +87,8 @@ const CASES = {
     await first.close();
     server.state.conditions = '';
     const second = await open();
-    // The browser gives a closed tab's file lock back a moment later; until then a load works without being kept.
+    // The browser releases a closed tab's file lock a moment later. Until then a load works, but is
+    // not kept.
     await until('the file to be free', async () => {
       const before = server.requests.length;
       works(await second.call('tryLoad', { source, golden }));
@@ -158,7 +159,10 @@ const CASES = {
   },
 };
 
-/** A tab behind another has its timers slowed down to one a second, and may be frozen; what computes must not wait for timers. */
+/**
+ * Timers of a hidden tab are slowed down to one a second, and the tab may be frozen. Computing must
+ * not wait for timers.
+ */
 const HIDDEN = { 'with threads': 'coi=1', 'with one worker': '', 'without workers': `csp=${encodeURIComponent("worker-src 'none'")}` };
 const hidden = {
   name: 'Chromium, tab hidden and frozen',
@@ -239,7 +243,8 @@ export const faults = [
         }
       };
       try {
-        // Most of the time is waiting (slow servers, pauses before retries), so a few cases run side by side.
+        // Most of the time is waiting (slow servers, pauses before retries), so a few cases run
+        // concurrently.
         await Promise.all(
           Array.from({ length: 4 }, async () => {
             for (let next; (next = left.shift());) await one(...next);

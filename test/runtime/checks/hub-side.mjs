@@ -1,4 +1,6 @@
-// quantlet/hub in Node, Deno or Bun: node hub-side.mjs MODEL. A download that breaks off, is taken up again, loaded, listed, removed; prints what is wrong.
+// quantlet/hub in Node, Deno or Bun: a download breaks off, is resumed, loaded, listed and removed.
+// Prints the faults.
+//   node hub-side.mjs MODEL
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -1,4 +1,5 @@
-// A model of more than 4 GiB in Chromium: downloaded and kept, out of the browser's files, and by ranges alone; Node says which ids are right.
+// A model of more than 4 GiB in Chromium: downloaded and kept, from the browser's files, and by
+// ranges only. Node gives the expected ids.
 import { mkdtempSync, readFileSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { app, root, run, work } from '../lib/consumer.mjs';
@@ -18,7 +19,7 @@ const row = {
   async run() {
     const folder = mkdtempSync(join(work, 'large-'));
     const clean = () => rmSync(folder, { recursive: true, force: true });
-    process.once('exit', clean); // where there was no time for the end of it
+    process.once('exit', clean); // in case there is no time for the clean-up at the end
     let server, browser, timer;
     try {
       const [memory, disk] = [available(), statfsSync(folder)];
@@ -44,7 +45,8 @@ const row = {
       const asked = () => server.requests.filter(({ path }) => path === source).length;
       const faults = [];
       const seen = [];
-      // By ranges one token: what does not stay comes over the net again for every step.
+      // By ranges only one token is generated, because weights that do not fit in memory are
+      // downloaded again in every step.
       for (const [what, options, maxTokens, requests] of [
         ['downloaded and kept', {}, N_PREDICT, (n) => n === 1],
         ["out of the browser's files, 3.5 GB of weights in memory", { weightsMemory: 3.5 * GB }, N_PREDICT, (n) => n === 0],

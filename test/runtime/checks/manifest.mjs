@@ -6,7 +6,7 @@ import { app, project, root, run, tool, work } from '../lib/consumer.mjs';
 
 const BUDGET = { tarball: 1_000_000, wasm: 200 * 1024 };
 
-/** What a program takes of every entry that needs no other package. */
+/** A program that uses every entry that needs no other package. */
 const USE = `import { loadModel, type LoadOptions, type Model } from 'quantlet';
 import { createEngine, mul_mat, type Tensor } from 'quantlet/core';
 import { download, list, remove } from 'quantlet/hub';
@@ -39,7 +39,8 @@ export const manifest = (packed) => [
   {
     name: 'Are The Types Wrong',
     async run() {
-      // ESM only, and ./worker, ./wasm and ./models are files, of which Workers alone import the last as modules, named .bin.
+      // ESM only. ./worker, ./wasm and ./models are files. Only Workers import models as modules,
+      // which are named .bin.
       const args = ['--profile', 'esm-only', '--no-emoji', '--no-color', '--format', 'json', '--exclude-entrypoints', './worker'];
       const { stdout } = await run(process.execPath, [tool('@arethetypeswrong/cli/dist/index.js'), join(work, packed.filename), ...args], {
         cwd: work,

@@ -1,4 +1,4 @@
-// One handler, the same tests: served by Node, Deno, Bun and workerd, asked by the official client.
+// The same tests by the official client against one handler, served by Node, Deno, Bun and workerd.
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
@@ -16,7 +16,7 @@ const SERVE = {
   bun: `const server = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 60, fetch: handler });\nconsole.log('listens at http://127.0.0.1:' + server.port);`,
 };
 
-/** The suite against a server that is up. */
+/** Runs the suite against a running server. `told`: options of checkServer. */
 async function judge(server, url, version, told) {
   try {
     const { faults, count } = await checkServer(url, told);

@@ -1,5 +1,6 @@
-// The page for people, in Chromium and Firefox, as a visitor uses it: the one that servers serve, over scripted answers, and the one that runs the
-// model itself, from a plain static host. axe-core looks at every state, pictures of all are kept.
+// The page for people in Chromium and Firefox, as a visitor uses it: the page that servers serve,
+// over scripted answers, and the page that runs the model itself, from a static host. Every state
+// is checked by axe-core and kept as a picture.
 import { cpSync, mkdirSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -23,7 +24,7 @@ const VISITORS = {
 
 const TOOLS = '{"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}';
 
-/** Everything that a conversation with a server can come to. */
+/** Everything that can happen in a conversation with a server. */
 export async function useServed({ page, fault, see, click, press, type, idle, busy, say, last, look }) {
   const expectLast = async (what, pattern) => {
     const text = await last();
@@ -113,7 +114,7 @@ export async function useServed({ page, fault, see, click, press, type, idle, bu
   await idle();
   await expectLast('gone on with', /Here it went on\./);
 
-  // What was said is changed: what followed it goes.
+  // A message is edited: what followed it is removed.
   const said = await page.$$eval('.message', (messages) => messages.length);
   await page.$$eval('.message.user', (messages) => messages.at(-1).querySelector('[aria-label=Edit]').click());
   await type('.editor textarea', 'all');
@@ -145,7 +146,7 @@ export async function useServed({ page, fault, see, click, press, type, idle, bu
   await see('no conversation', () => document.querySelectorAll('.conversations li').length === 0);
 }
 
-/** The page that runs the model: loads the one that ships, writes, stops, measures. */
+/** The page that runs the model: loads the shipped one, generates, stops, measures. */
 async function useInPage(hands, origin) {
   const { page, fault, see, click, press, type, say, last, inSight, look } = hands;
   await see('isolation', () => crossOriginIsolated && document.querySelector('.welcome') !== null);
@@ -201,16 +202,17 @@ async function useInPage(hands, origin) {
   await press('Close');
 }
 
-/** Without the host the page opens all the same, with its model. */
+/** Without its host the page still opens, with its model. */
 async function useOffline({ page, fault, see, press, say, last, look }, origin, closeHost) {
-  await page.reload(); // what was loaded before the service worker was there has been kept by now
+  await page.reload(); // requests made before the service worker started are cached by now
   await see('the page', () => document.querySelector('.welcome, .message') !== null);
   await see('what the page is made of in the cache', async () => {
     const names = (await caches.keys()).filter((name) => name.startsWith('quantlet page'));
     const kept = (await Promise.all(names.map(async (name) => (await caches.open(name)).keys()))).flat();
     return ['.css', '.js', '/'].every((end) => kept.some(({ url }) => new URL(url).pathname.endsWith(end)));
   });
-  // Engine and kernels come with the first model, and what older pages had of them has gone.
+  // Engine and kernels come with the first model, and those of older pages are removed from the
+  // cache.
   const model = () => document.querySelector('.model-button').textContent.includes('tiny stories');
   await page.goto(`${origin}/`);
   await press('Try the small one, 1.6 MB');
@@ -226,7 +228,11 @@ async function useOffline({ page, fault, see, press, say, last, look }, origin, 
   await look('offline');
 }
 
-/** @param tour what is done on the page @param more what one visitor alone does afterwards; gives what there is to say of it */
+/**
+ * A visit by each kind of visitor.
+ * @param tour actions on the page
+ * @param more further actions of the last visitor; returns a note about them
+ */
 async function visit(launch, name, origin, tour, more, visitors = name.endsWith('Chromium') ? VISITORS : { light: VISITORS.light }) {
   const faults = [];
   mkdirSync(shots, { recursive: true });
@@ -260,12 +266,15 @@ async function visit(launch, name, origin, tour, more, visitors = name.endsWith(
   }
 }
 
-/** A visit with one window alone. */
+/** A visit with only one window. */
 const visitOnce = (launch, name, origin, tour) => visit(launch, name, origin, tour, undefined, { light: VISITORS.light });
 
 const BROWSERS = { Chromium: launchTabs, Firefox: launchFirefox };
 
-/** A server with scripted answers, which can go away and come back at its address. `more`: further arguments */
+/**
+ * Runs `use` with a server of scripted answers that can stop and start again at its address.
+ * `more`: further arguments.
+ */
 async function withServer(use, ...more) {
   cpSync(join(here, 'lib/scripted-server.mjs'), join(app, 'scripted-server.mjs'));
   const serveAt = (port) => start(process.execPath, [join(app, 'scripted-server.mjs'), model, port, ...more], /port (\d+)/);
@@ -324,10 +333,15 @@ const keys = Object.entries(BROWSERS).map(([browser, launch]) => ({
   run: () => withServer(({ origin }) => visitOnce(launch, `keys ${browser}`, origin, useKeys), 'two'),
 }));
 
-/** Bytes that a first visit loads, gzipped, without the engine and kernels, which come with the first model. */
+/**
+ * Gzipped bytes of a first visit, without the engine and kernels, which come with the first model.
+ */
 const FIRST_LOAD = 200_000;
 
-/** The example as it lies in a clone, with the package as users get it: the consumer's project has its node_modules one folder up. */
+/**
+ * The example as in a clone, with the package as users get it: the consumer project's node_modules
+ * is one folder up.
+ */
 async function buildExample() {
   const clone = join(app, 'clone');
   for (const path of ['page', 'examples/browser', 'src', 'tsconfig.json'])

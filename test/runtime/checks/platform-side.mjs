@@ -1,5 +1,7 @@
-// Runs on another machine (checks/platforms.mjs): node platform-side.mjs GOLDEN-FOLDER BUILDS. Kernels of the builds without threads, the main job, and
-// every golden model's greedy ids: those with F32 weights on builds without threads, the quantised ones on builds with 2. One line of JSON.
+// Runs on another machine (checks/platforms.mjs): kernels of the builds without threads, the main
+// job, and every golden model's greedy ids. Models with F32 weights run on builds without threads,
+// quantised ones with 2 threads. Prints a line of JSON.
+//   node platform-side.mjs GOLDEN-FOLDER BUILDS
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -20,7 +22,7 @@ function sourceOf(name) {
   return written.get(name);
 }
 
-/** As test/arch/engine.test.ts: where a difference counts. */
+/** The margin below which a difference is ignored, as in test/arch/engine.test.ts. */
 const allowed = ({ model, largest, noiseF16, noise }) =>
   2 * Math.max((/q4_0|q8_0|mxfp4/.test(model) ? 3e-2 : 2e-3) * largest + noiseF16, noise);
 

@@ -1,4 +1,5 @@
-// arm64 under QEMU and Windows under Wine: the package's main jobs, against what the machine's own Node makes of them.
+// arm64 under QEMU and Windows under Wine: the package's main jobs, compared with the results of
+// this machine's own Node.
 import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { app, here, model, root } from '../lib/consumer.mjs';
@@ -8,16 +9,19 @@ import { STEP_MS, until } from '../lib/wait.mjs';
 const PROMPT = 'Once upon a time there was a little dog';
 const GOLDEN = join(root, 'test/golden/arch');
 const cli = join(app, 'node_modules/quantlet/dist/cli.js');
-/** This machine's own Node, whose results are the right ones. */
+/** This machine's own Node, whose results are the expected ones. */
 const own = { command: process.execPath, before: [], env: {} };
 const KINDS = ['simd', 'relaxed', 'dotadd'];
 
-/** Emulation is slow: what takes minutes takes turns, one a day. QUANTLET_NO_TURNS runs all. */
+/**
+ * Emulation is slow, so of the parts that take minutes one runs per day. QUANTLET_NO_TURNS runs
+ * all.
+ */
 const all = Boolean(process.env.QUANTLET_NO_TURNS);
 const day = Math.floor(Date.now() / 86_400_000);
 const inTurn = (list, offset = 0) => (all ? list : [list[(day + offset) % list.length]]);
 const withThreads = (kinds) => kinds.flatMap((kind) => [kind, `${kind}-threads`]);
-/** Limits are for a busy machine: an idle one takes a third. */
+/** Limits for a busy machine: an idle one takes a third. */
 const LIMIT_MS = 15 * 60_000;
 const LIMITS = ['--maxWorkers=2', '--testTimeout=600000', '--hookTimeout=600000'];
 const today = new Date().toISOString().slice(0, 10);
@@ -43,7 +47,7 @@ async function quantised(platform, cwd) {
   return files;
 }
 
-/** `quantlet serve`, asked over loopback from outside. */
+/** `quantlet serve`, with a request over loopback from outside. */
 async function served(platform, cwd) {
   const server = begin(platform, [cli, 'serve', '-m', model, '--port', '0', '--host', '127.0.0.1', '-t', '1'], { cwd, name: 'serve' });
   try {
@@ -63,7 +67,7 @@ async function served(platform, cwd) {
   }
 }
 
-/** The same of this machine, once. */
+/** The same on this machine, computed once. */
 let expected;
 async function reference(cwd) {
   if (expected) return expected;
@@ -96,7 +100,8 @@ const row = (name, open, builds) => ({
     const done = await jobs(platform, cwd, state);
     same('the main job, 1 thread', done.ids, want.ids);
     same('the main job, 2 threads', done.two, want.two);
-    // A state that was saved there is read here, and the other way round: one token of the prompt is computed again.
+    // A state saved there is read here, and the other way round. One token of the prompt is
+    // computed again.
     same('a state of this machine', (await jobs(platform, cwd, want.state)).computed, 1);
     same('its state on this machine', (await jobs(own, cwd, state)).computed, 1);
     for (const [i, [type, bytes]] of (await quantised(platform, cwd)).entries())
@@ -118,7 +123,10 @@ const row = (name, open, builds) => ({
   },
 });
 
-/** Files that hold every kernel, operator and quantiser to golden numbers and bytes, in parts of 3 to 4 minutes each. */
+/**
+ * Tests that compare all kernels, ops and quantisers with golden numbers and bytes, in parts of 3
+ * to 4 minutes each.
+ */
 const ARM64_TESTS = [
   ['test/kernel/packed.test.ts', 'test/kernel/packed-f32.test.ts'],
   ['test/ops/golden.test.ts', 'test/ops/quantise.test.ts'],
@@ -130,7 +138,10 @@ const ARM64_TESTS = [
   ],
 ];
 
-/** Files that hold what is other on Windows: outputs, names, signals, standard input and output, downloads. The others take turns. */
+/**
+ * Tests of what differs on Windows: outputs, names, signals, standard input and output, downloads.
+ * The others run in turn.
+ */
 const WINDOWS_TESTS = [
   'test/hub',
   ...['batch', 'chat', 'completion', 'imatrix', 'llama-flags', 'outputs', 'perplexity', 'quantize', 'rotate', 'run', 'sparsify'].map(
@@ -143,7 +154,7 @@ const WINDOWS_TURNS = [
   ['ai-sdk', 'rotate', 'sample', 'sparsify', 'threads', 'tokenize', 'web'],
 ].map((folders) => folders.map((name) => `test/${name}/`));
 
-/** Rows of tests: they run by name alone, as one took over 15 minutes on a busy machine. */
+/** Rows of tests. They only run by name, since one took over 15 minutes on a busy machine. */
 const vitest = (name, open, files, flags = []) => ({
   name,
   byName: true,

@@ -1,4 +1,5 @@
-// examples/bullmq as its README says, on a real redis-server: two workers, of which one is stopped in the middle.
+// examples/bullmq as in its README, on a real redis-server, with two workers. One of them is
+// stopped in the middle.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -29,7 +30,7 @@ export const queue = [
       if (!existsSync('/usr/bin/redis-server')) throw new Error('redis-server is missing');
       const cwd = project('bullmq');
       const manifest = JSON.parse(readFileSync(join(cwd, 'package.json'), 'utf8'));
-      delete manifest.dependencies.quantlet; // the packed one is found beside
+      delete manifest.dependencies.quantlet; // the packed package is found instead
       writeFileSync(join(cwd, 'package.json'), JSON.stringify(manifest));
       await run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd });
       const folder = mkdtempSync(join(tmpdir(), 'quantlet-redis-'));

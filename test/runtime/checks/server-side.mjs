@@ -1,4 +1,5 @@
-// Runs under Node, Deno and Bun: every build's kernels, then the model in every build this runtime has. One line of JSON.
+// Runs under Node, Deno and Bun: every build's kernels, then the model on every build that this
+// runtime supports. Prints a line of JSON.
 import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
@@ -13,11 +14,12 @@ const modules = {};
 for (const build of ['simd', 'relaxed', 'dotadd', 'simd-threads', 'relaxed-threads', 'dotadd-threads']) {
   for (const threads of build.endsWith('-threads') ? [2, 3] : [1]) runs.push({ build, threads });
 }
-// Layers in memories of their own, as models of more than 4 GiB have them.
+// Layers in several memories, as for models of more than 4 GiB.
 runs.push({ links: 3 }, { build: 'simd', threads: 1, links: 3 });
-// Asking for a relaxed build sets Node 20's flag, so one is loaded before the kernels of relaxed builds are compiled.
+// Loading a relaxed build sets Node 20's flag, so this comes before the kernels of relaxed builds
+// are compiled.
 await runModel(loadModel, source, golden, { build: 'relaxed', threads: 1 });
-// The package makes the builds with threads of those without.
+// The package makes builds with threads from those without.
 for (const { build } of runs.filter((run) => run.build)) {
   const bytes = readFileSync(fileURLToPath(import.meta.resolve(`quantlet/wasm/${build.replace('-threads', '')}.wasm`)));
   modules[build] ??= await WebAssembly.compile(build.endsWith('-threads') ? withThreads(bytes) : bytes);

@@ -1,12 +1,16 @@
-// A request to a server under test that may wait for ever: then it ends, and says which one waited and where the server stood.
+// A request to a server under test that may never answer. After a time-out it fails with the name
+// of the request and where the server stood.
 import { join } from 'node:path';
 import { here } from './consumer.mjs';
 import { STEP_MS } from './wait.mjs';
 
-/** For the environment of a server that ask() is to question. */
+/** Environment of a server that ask() can query. */
 export const questionable = { NODE_OPTIONS: `--require ${JSON.stringify(join(here, 'lib/where.cjs'))}` };
 
-/** The answer and its text; `server` as start() gives it. A body that breaks off gives what `broken` makes of the error, or fails. */
+/**
+ * The response and its text; `server` is the result of start(). For a broken body `broken` converts
+ * the error, or ask() throws.
+ */
 export async function ask(server, url, what, { ms = STEP_MS, broken } = {}) {
   const signal = AbortSignal.timeout(ms);
   let headers = false;

@@ -1,5 +1,5 @@
-// Clients and agent libraries as people take them from npm, against `quantlet serve`: whole, streamed, tools, second turns.
-// Run as a program with the server's address; prints { faults, count } as JSON.
+// Clients and agent libraries from npm against `quantlet serve`: whole, streamed, tools, second
+// turns. Run as a program with the server's address. Prints { faults, count } as JSON.
 import Anthropic from '@anthropic-ai/sdk';
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import { createAnthropic } from '@ai-sdk/anthropic';
@@ -24,7 +24,7 @@ const isCity = (value, what) => {
   if (!['Oslo', 'Rome'].includes(value?.city)) throw new Error(`${what}: ${JSON.stringify(value)}`);
 };
 
-/** fetch, and what went over it. */
+/** A fetch that records its requests. */
 function recording() {
   const requests = [];
   const recorded = async (input, init) => {
@@ -35,7 +35,9 @@ function recording() {
   return { requests, fetch: recorded };
 }
 
-/** A conversation of the AI SDK in two turns, a tool in two steps, and a stream, with any of its providers. */
+/**
+ * With any provider of the AI SDK: a conversation of two turns, a tool in two steps, and a stream.
+ */
 async function aiSdk(chat, providerOptions = {}) {
   const ask = { model: chat, maxOutputTokens: 40, temperature: 0, maxRetries: 0, providerOptions };
   const messages = [{ role: 'user', content: 'Tell me a story' }];
@@ -78,7 +80,7 @@ async function agents(chat) {
       return 'snow';
     },
   });
-  // No limit: an answer that is cut is a failure to this library.
+  // No limit: this library treats a cut answer as a failure.
   const settings = { temperature: 0 };
   const runner = new Runner({ tracingDisabled: true });
   const plain = new Agent({ name: 'Teller', instructions: 'Be kind.', model: chat, modelSettings: settings });
@@ -112,7 +114,7 @@ async function langchain(options) {
   for await (const chunk of await chat.stream(messages)) text += chunk.text;
   isText(text, 'the stream');
   const tools = [{ type: 'function', function: { name: 'weather', parameters: schema } }];
-  // Its Responses mode leaves tool_choice out, so there the call is written here.
+  // Its Responses mode drops tool_choice, so the call is written here.
   const call = { id: 'call_1', name: 'weather', args: { city: 'Oslo' } };
   const called = options.useResponsesApi
     ? new AIMessage({ content: '', tool_calls: [call] })
@@ -181,7 +183,7 @@ const checks = {
   async '@ai-sdk/openai, its default provider (responses)'() {
     const responses = createOpenAI({ apiKey: 'key', baseURL: `${url}/v1` })(model);
     await aiSdk(responses, { openai: { store: false } });
-    // Without that its second turn refers to what it believes is stored.
+    // Without it, the second turn refers to items that the library believes are stored.
     const messages = [{ role: 'user', content: 'Tell me a story' }];
     const ask = { model: responses, maxOutputTokens: 24, maxRetries: 0 };
     const first = await generateText({ ...ask, messages });

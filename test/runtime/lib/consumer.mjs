@@ -1,4 +1,5 @@
-// The package as users get it: packed, unpacked into a project of its own, beside its dependencies.
+// The package as users get it: packed, and unpacked into a project of its own with its
+// dependencies.
 import { spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -7,18 +8,18 @@ import { STEP_MS } from './wait.mjs';
 
 export const here = join(dirname(fileURLToPath(import.meta.url)), '..');
 export const root = join(here, '..', '..');
-/** Everything that is made lies here; .cache is ignored by git. */
+/** Folder of all files made here; .cache is ignored by git. */
 export const work = join(here, '.cache');
 export const app = join(work, 'app');
 export const golden = JSON.parse(readFileSync(join(here, 'golden.json'), 'utf8'));
 export const model = join(root, golden.model);
 export const BUILDS = ['simd', 'relaxed', 'dotadd', 'simd-threads', 'relaxed-threads', 'dotadd-threads'];
 
-/** Ends every process that still runs when this one ends. */
+/** Ends every running process when this one ends. */
 const running = new Set();
 process.on('exit', () => running.forEach((stop) => stop()));
 
-/** A child process' output; rejects with its end where it fails. */
+/** Output of a child process. Rejects with the exit code and the last output if it fails. */
 export function run(command, args, { cwd = app, env = {}, timeout = STEP_MS } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -46,7 +47,7 @@ export function run(command, args, { cwd = app, env = {}, timeout = STEP_MS } = 
   });
 }
 
-/** A server process; resolves with what `ready` finds in its output. */
+/** Starts a server process. Resolves with the match of `ready` in its output. */
 export function start(command, args, ready, { cwd = app, env = {}, timeout = STEP_MS } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
@@ -81,7 +82,7 @@ export function start(command, args, ready, { cwd = app, env = {}, timeout = STE
   });
 }
 
-/** Packs and unpacks; returns the tarball's sizes. */
+/** Packs and unpacks. Returns the tarball's sizes. */
 export async function makeConsumer() {
   rmSync(work, { recursive: true, force: true });
   const target = join(app, 'node_modules', 'quantlet');
@@ -111,7 +112,9 @@ export function project(name, example = name) {
   return to;
 }
 
-/** A file of a package of test/runtime (its binaries are not linked: one of them is called node). */
+/**
+ * A file in a package of test/runtime. (Its binaries are not linked: one of them is called node.)
+ */
 export const tool = (path) => {
   const file = join(here, 'node_modules', path);
   if (!existsSync(file))

@@ -1,4 +1,5 @@
-// Three ways to a real browser with one face: open(url) gives a page; page.call(name, argument) awaits a global function of it.
+// Three drivers of real browsers with one interface: open(url) gives a page, and page.call(name,
+// argument) awaits a global function of it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -34,7 +35,10 @@ async function openIn(context, url, { before } = {}) {
   };
 }
 
-/** Chromium with a profile of its own in a folder: others keep what pages store in memory, and give them little of it. */
+/**
+ * Chromium with a profile in a folder. Other profiles keep what pages store in memory and give them
+ * little of it.
+ */
 export async function launchProfile(folder) {
   const { chromium } = await import('playwright-core');
   const context = await chromium.launchPersistentContext(folder, chromiumOptions());
@@ -60,7 +64,10 @@ export async function launchChromium(options = {}) {
   };
 }
 
-/** Chromium whose tabs hide each other and are slowed down then, as a user's are: Playwright keeps all of them in front. */
+/**
+ * Chromium whose tabs hide each other and are then slowed down, as for a user. Playwright keeps all
+ * of them in front.
+ */
 export const launchTabs = () =>
   launchPuppeteer({
     executablePath: need('/usr/bin/chromium', 'chromium'),
@@ -101,7 +108,7 @@ export async function launchWebKit() {
   const driver = need('/usr/bin/WebKitWebDriver', 'webkit2gtk-driver');
   need('/usr/bin/Xvfb', 'xvfb');
   const port = await freePort();
-  // Xvfb chooses a free display and says which: the last one's may not be free yet.
+  // Xvfb chooses a free display and prints it, since the last one's may not be free yet.
   const children = [spawn('Xvfb', ['-displayfd', '3', '-screen', '0', '1280x800x24'], { stdio: ['ignore', 'ignore', 'ignore', 'pipe'] })];
   const display = `:${String((await once(children[0].stdio[3], 'data'))[0]).trim()}`;
   children.push(

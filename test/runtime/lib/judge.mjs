@@ -1,15 +1,17 @@
-// What a runtime computed against native's ids and against the reference runtime's kernels.
+// Compares a runtime's results with native's ids and with the reference runtime's kernels.
 
-/** Dot products may be summed in another order and with or without fused multiply-add: f32 sums of 1024 products. */
+/** f32 sums of 1024 products may be in another order, with or without fused multiply-add. */
 const DOT_TOLERANCE = 1e-4;
 
 /**
- * @param out what portable.mjs runAll (or server-side.mjs) gave
- * @param reference the kernels' results to compare with; undefined: this is the reference, and its builds must agree with each other
+ * @param out result of portable.mjs runAll (or server-side.mjs)
+ * @param reference kernel results to compare with; undefined: this runtime is the reference, and
+ * its builds must agree with each other
  */
 export function judge(out, reference) {
   const faults = out.models.filter((m) => m.fault).map((m) => `${m.build} ${m.threads} threads: ${m.fault}`);
-  // The same build gives the same ids for every number of threads; so do relaxed and plain ones within native's noise (greedyFault).
+  // A build gives the same ids for any number of threads; relaxed and plain builds agree within
+  // native's noise (greedyFault).
   const byBuild = new Map();
   for (const { build, ids } of out.models) {
     const key = build.replace('-threads', '');

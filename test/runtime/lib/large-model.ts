@@ -1,6 +1,8 @@
 /**
- * node --import tsx test/runtime/lib/large-model.ts OUT.gguf
- * A llama of 4.4 GB with the vocabulary of the model that ships, in a sparse file: every matrix begins and ends with random weights, between them are zeros.
+ * Writes a llama of 4.4 GB with the shipped model's vocabulary as a sparse file: every matrix
+ * begins and ends with random weights, with zeros in between.
+ *
+ *   node --import tsx test/runtime/lib/large-model.ts OUT.gguf
  */
 import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { readGGUF } from '../../../src/gguf/read.ts';

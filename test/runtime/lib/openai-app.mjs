@@ -1,4 +1,5 @@
-// What the server of every runtime answers with: the handler over the model that ships, and under /vectors over the same weights as an embedder.
+// The server under test in every runtime: the handler over the shipped model, and under /vectors
+// over the same weights as an embedder.
 const template =
   "{% for t in tools or [] %}{{ t | tojson }}\n{% endfor %}{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
 

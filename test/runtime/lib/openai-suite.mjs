@@ -1,4 +1,5 @@
-// The official clients against a server of any runtime: chat, responses, messages, streams, tools, JSON, vectors, errors, abort, many at once.
+// The official clients against a server in any runtime: chat, responses, messages, streams, tools,
+// JSON, vectors, errors, abort, many at once.
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import { STEP_MS, within } from './wait.mjs';
@@ -12,8 +13,9 @@ const same = (got, want, what) => {
 };
 
 /**
- * @param noticesLeaving false: the runtime may not tell of a client that has gone before there was an answer, which is then computed to its end
- * @returns what did not hold, and how much was asked
+ * @param noticesLeaving false: the runtime may not report that a client has left before there was
+ * an answer, which is then computed to its end
+ * @returns the faults, and the number of checks
  */
 export async function checkServer(url, { noticesLeaving = true } = {}) {
   const clientOf = (apiKey, path = '/v1') => new OpenAI({ apiKey, baseURL: url + path, maxRetries: 0, timeout: 60_000 });
@@ -192,7 +194,8 @@ export async function checkServer(url, { noticesLeaving = true } = {}) {
       for (let i = 0; i < 100 && (await processing()) > 0; i++) await new Promise((resolve) => setTimeout(resolve, 50));
       same(await processing(), 0, 'generations under way 5 s after the client has gone');
       const leaving = new AbortController();
-      // Four answers one after the other take long enough on any machine; given up as soon as the server says that it is at it.
+      // Four answers in sequence take long enough on any machine. The request is aborted as soon as
+      // the server reports that it runs.
       const waiting = client.completions.create(
         { ...greedy, prompt: 'Once', max_tokens: 480, ignore_eos: true, n: noticesLeaving ? 4 : 1 },
         { signal: leaving.signal },

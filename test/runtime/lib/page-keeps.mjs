@@ -1,9 +1,13 @@
-// What people typed, edited and chose is kept; a context that is full; conversations of older pages.
+// The page keeps what visitors typed, edited and chose; a full context; conversations of older
+// pages.
 import { COMPOSER, keyboardOf } from './page-keyboard.mjs';
 
 const attach = ({ give }, name, text) => give('.composer input[type=file]', name, text);
 
-/** Drafts of each conversation, of a new one, of an edit: typed once, there after everything but sending. Nothing but the keyboard is used. */
+/**
+ * Drafts of each conversation, of a new one, and of an edit: they survive everything but sending.
+ * Uses only the keyboard.
+ */
 export async function useDrafts(hands) {
   const { page, fault, see, look } = hands;
   const { use, press, write, focused, atComposer, typed, ...keys } = keyboardOf(hands);
@@ -97,7 +101,10 @@ async function useComposition(hands) {
 
 const texts = ({ page }) => page.$$eval('.message .bubble, .message .markdown', (all) => all.map(({ textContent }) => textContent.trim()));
 
-/** Versions: of a message, of an answer, of what follows them; chosen by keyboard, exported and imported whole. */
+/**
+ * Versions of a message, of an answer, and of what follows them: chosen by keyboard, exported and
+ * imported completely.
+ */
 export async function useVersions(hands) {
   const { page, fault, see, press, say, look } = hands;
   const expectTexts = async (what, wanted) => {
@@ -124,7 +131,7 @@ export async function useVersions(hands) {
   const lines = await page.$$eval('.markdown br', (all) => all.length);
   if (lines !== 2) fault(`a poem has ${lines} line ends within its two paragraphs, expected 2`);
   await look('versions');
-  // An answer that is changed keeps what follows.
+  // An edited answer keeps what follows.
   await say('after');
   await hands.answered('You said: after');
   await hands.click('.message.assistant [aria-label=Edit]');
@@ -140,7 +147,7 @@ export async function useVersions(hands) {
   await see('its title', () => document.title.startsWith('first'));
   await look('first-version');
 
-  // A file has them all.
+  // An exported file has them all.
   await hands.catchExports();
   if (!wide) await press('Conversations');
   await hands.click('.conversations .chosen .menu summary');
@@ -159,7 +166,7 @@ export async function useVersions(hands) {
   if ((await page.$$eval('.versions', (all) => all.length)) !== 2) fault('versions were lost on their way through a file');
 }
 
-/** A conversation that does not fit any more goes on without its oldest turns, and says so. */
+/** A conversation that no longer fits continues without its oldest turns, and says so. */
 export async function useFull(hands) {
   const { page, fault, see, press, say, look } = hands;
   const wide = await page.evaluate(() => innerWidth >= 800);
@@ -189,7 +196,7 @@ export async function useFull(hands) {
   await look('left-out');
 }
 
-/** What is out of bounds is not taken, and the settings say so. */
+/** Values out of bounds are refused, and the settings say so. */
 export async function useBounds(hands) {
   const { page, fault, see, press, type, say, look } = hands;
   await press('Settings');
@@ -211,7 +218,10 @@ export async function useBounds(hands) {
   await press('Close');
 }
 
-/** Conversations that the first page kept, a record each, are those of this one. `address`: one of the same origin that is no page. */
+/**
+ * Conversations stored by the first version of the page, one record each, appear in this one.
+ * `address`: one of the same origin that does not serve the page.
+ */
 export async function useMigration(hands, address) {
   const { page, see } = hands;
   const other = await page.browserContext().newPage();

@@ -1,8 +1,8 @@
-// A visitor's hands where there are keys alone.
+// A visitor who only uses the keyboard.
 
 export const COMPOSER = '.composer textarea';
 
-/** Runs in the page. What can have the focus, by the name that assistive technology says of it. */
+/** Runs in the page. Finds an element that can have the focus by its accessible name. */
 function findTarget(name, within) {
   const nameOf = (element) => {
     const [label] = element.labels ?? [];
@@ -15,7 +15,7 @@ function findTarget(name, within) {
   );
   const named = candidates.filter((element) => nameOf(element) === name);
   const matching = named.length > 0 ? named : candidates.filter((element) => nameOf(element).startsWith(name));
-  // A last message is what people mean by "Edit": the nearest to where they write.
+  // "Edit" means that of the last message, the nearest to the composer.
   const target = matching.find((element) => element === at) ?? matching.at(-1);
   if (!target) return undefined;
   const before = at === document.body || !!(at.compareDocumentPosition(target) & Node.DOCUMENT_POSITION_FOLLOWING);
@@ -24,7 +24,10 @@ function findTarget(name, within) {
   return { reached: target === at, forward: before, visible, tag: target.tagName, type: target.type };
 }
 
-/** Keys for a visitor. Each looks for the thing by the name that is said of it, and goes there by Tab or Shift+Tab. */
+/**
+ * Keys of a visitor. Each action finds its target by the accessible name and goes there by Tab or
+ * Shift+Tab.
+ */
 export function keyboardOf({ page, fault, see }) {
   const { keyboard } = page;
   const chord = async (...keys) => {
@@ -33,7 +36,10 @@ export function keyboardOf({ page, fault, see }) {
     for (const key of keys.slice(0, -1).reverse()) await keyboard.up(key);
   };
   const focused = (what, selector) => see(`the focus on ${what}`, (selector) => document.activeElement?.matches(selector), selector);
-  /** Goes to what has this name. (Never beyond an end of the page: Firefox does not give the focus back without a screen.) */
+  /**
+   * Goes to the target with this name. (Never past an end of the page: without a screen Firefox
+   * does not give the focus back.)
+   */
   const tabTo = async (name, within = 'body') => {
     await see(`"${name}" among what Tab reaches`, findTarget, name, within);
     for (let i = 0; i < 120; i++) {

@@ -1,4 +1,5 @@
-// Every action of the page by keys alone: found by Tab under its name, seen to have the focus, used; and the focus is somewhere afterwards.
+// Every action of the page by keyboard only: reached by Tab under its name, with visible focus,
+// used; and afterwards some element has the focus.
 import { COMPOSER, keyboardOf } from './page-keyboard.mjs';
 
 const TOOL = '{"name": "get_weather", "parameters": {"type": "object"}}';
@@ -7,7 +8,7 @@ const stopped = ({ see }) =>
   see('that it was stopped', () => [...document.querySelectorAll('.message')].at(-1).textContent.includes('Stopped'));
 const someWords = ({ see }) => see('some words', () => [...document.querySelectorAll('.message')].at(-1).textContent.length > 100);
 
-/** Sends, breaks lines, stops, goes on, answers again, changes, copies. */
+/** Sends, breaks lines, stops, continues, regenerates, edits, copies. */
 async function talk(hands, keys) {
   const { see, answered, fault, page } = hands;
   const { press, write, chord, use, tabTo, focused, atComposer } = keys;
@@ -97,7 +98,7 @@ async function talk(hands, keys) {
   await page.focus(COMPOSER);
 }
 
-/** Files: the field is reached; the window of the system is no part of the page. */
+/** Files: the keyboard reaches the field. The system's file dialog does not belong to the page. */
 async function attach(hands, { write, use, tabTo, press, atComposer }) {
   const { give, see, answered } = hands;
   await tabTo('Attach text files');
@@ -126,7 +127,7 @@ async function attach(hands, { write, use, tabTo, press, atComposer }) {
   await atComposer('"Leave out the oldest messages"');
 }
 
-/** Uses a field as its kind is used by keys. */
+/** Uses a field by the keys of its kind. */
 async function fill({ page, fault }, { press, write, chord }) {
   const [kind, name, value] = await page.evaluate(() => {
     const { tagName, type, labels, value } = document.activeElement;
@@ -137,7 +138,7 @@ async function fill({ page, fault }, { press, write, chord }) {
     await press('ArrowDown');
     if ((await now()) === value) await press('ArrowUp');
     if ((await now()) === value) fault(`keys do not choose "${name}"`);
-    // A text has fewer settings, and a context that is full is another visit's.
+    // A text has fewer settings, and a full context is part of another visit.
     if (['chat', 'refuse'].includes(value)) await press('ArrowUp');
     if (name === 'The answer is') await press('ArrowDown');
   } else if (kind === 'SUMMARY') {
@@ -150,7 +151,7 @@ async function fill({ page, fault }, { press, write, chord }) {
   return 1;
 }
 
-/** Every field of the settings, in the order of Tab; the reset and what takes it back. */
+/** Every field of the settings in the order of Tab; the reset, and its undo. */
 async function set(hands, keys) {
   const { page, see, fault, answered } = hands;
   const { press, write, use, focused, tabTo } = keys;
@@ -192,7 +193,7 @@ async function set(hands, keys) {
   await keys.atComposer('the result of a function');
 }
 
-/** The list: new, opened, named, exported, imported, deleted and brought back. */
+/** The list: new, opened, named, exported, imported, deleted and restored. */
 async function list(hands, keys) {
   const { page, see, fault, many } = hands;
   const { press, write, chord, use, tabTo, focused, newChat, atComposer } = keys;
@@ -270,7 +271,7 @@ async function list(hands, keys) {
   await many(2);
   if ((await names()).length !== all + 1) fault('a deleted conversation that was brought back is not kept');
 
-  // In a narrow window the list lies over the page.
+  // In a narrow window the list covers the page.
   const viewport = page.viewport();
   await page.setViewport({ ...viewport, width: 600 });
   await use('Conversations', '.bar');
@@ -288,7 +289,7 @@ async function list(hands, keys) {
   await page.setViewport(viewport);
 }
 
-/** Everything that a served page offers. */
+/** All actions of a served page. */
 export async function useKeys(hands) {
   const keys = keyboardOf(hands);
   await talk(hands, keys);
@@ -303,12 +304,15 @@ export async function useKeys(hands) {
   await hands.answered('second · ');
 }
 
-/** Everything that the page offers which runs the model itself. `origin`: its host, with the hub of page-visits.mjs */
+/**
+ * All actions of the page that runs the model itself. `origin`: its host, with the hub of
+ * page-visits.mjs.
+ */
 export async function useModelKeys(hands, origin) {
   const { page, see, fault } = hands;
   const keys = keyboardOf(hands);
   const { press, write, use, tabTo, focused, atComposer } = keys;
-  // The service worker that isolates the page has loaded it again by then.
+  // Waits until the service worker that isolates the page has reloaded it.
   await see('isolation', () => crossOriginIsolated && document.querySelector('.welcome') !== null);
   await page.$eval(
     'head',

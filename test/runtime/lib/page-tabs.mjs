@@ -1,4 +1,5 @@
-// Tabs that have one conversation, tabs that are hidden or closed, a server that goes and comes: no message is lost.
+// Tabs that share a conversation, tabs that are hidden or closed, a server that stops and starts:
+// no message is lost.
 
 const messages = ({ page }) => page.$$eval('.message', (all) => all.map(({ textContent }) => textContent));
 async function expectMessages(hands, what, texts) {
@@ -9,7 +10,7 @@ async function expectMessages(hands, what, texts) {
   });
 }
 
-/** Puts a text where people write without sending it. */
+/** Types a text into the composer without sending it. */
 async function write({ page, type }, text) {
   await page.bringToFront();
   await type('.composer textarea', text);
@@ -21,7 +22,10 @@ async function say(hands, text) {
   await hands.say(text);
 }
 
-/** Both tabs write, one after the other and at once, and name the conversation; both have all of it, also after they were loaded again. */
+/**
+ * Both tabs write, one after the other and at the same time, and rename the conversation. Both show
+ * all of it, also after a reload.
+ */
 export async function useTabs(first) {
   await first.press('New chat');
   await first.many(0);
@@ -32,7 +36,7 @@ export async function useTabs(first) {
   await say(first, 'two');
   await first.answered('You said: two');
 
-  // The other tab has heard of it, and gives the conversation a name.
+  // The other tab shows it, and renames the conversation.
   await second.page.bringToFront();
   await second.many(4);
   await second.click('.conversations .menu summary');
@@ -46,14 +50,14 @@ export async function useTabs(first) {
     await expectMessages(tab, 'after a new name', said);
   }
 
-  // While one tab has something answered, the other says something: it is answered after that.
+  // While an answer is written in one tab, the other sends a message, which is answered afterwards.
   await say(first, 'think');
   await say(second, 'three');
   await second.answered('You said: three');
   said.push('think', 'I thought about it: yes.', 'three', 'You said: three');
   for (const tab of [first, second]) await expectMessages(tab, 'one tab after the other', said);
 
-  // Both at once.
+  // Both at the same time.
   await write(first, 'four of the first');
   await write(second, 'four of the second');
   await Promise.all([submit(first), submit(second)]);
@@ -74,7 +78,10 @@ export async function useTabs(first) {
   await second.page.close();
 }
 
-/** A tab that is hidden keeps what it is told, and another shows it; what a closed tab had is there as far as it came. */
+/**
+ * A hidden tab stores what it receives, and another tab shows it. A closed tab's answer is kept as
+ * far as it came.
+ */
 async function useHidden(first, second) {
   const closed = await second.tab();
   await closed.many(12);
@@ -105,10 +112,13 @@ async function useHidden(first, second) {
   await first.many(14);
 }
 
-/** Without its server the page loses nothing that is edited or asked again, and goes on when the server is back. */
+/**
+ * Without its server the page loses no edited message and no regenerated answer. It continues when
+ * the server is back.
+ */
 export async function useReturn(hands, { stopServer, startServer }) {
   const { page, fault, see, press, click, last } = hands;
-  // The page opens without its server once a service worker has it.
+  // The page opens without its server once a service worker has cached it.
   await see('the service worker', () => navigator.serviceWorker.controller !== null);
   await page.reload();
   await see('the page in the cache', async () => (await (await caches.open('quantlet served page')).keys()).length === 1);
@@ -127,7 +137,7 @@ export async function useReturn(hands, { stopServer, startServer }) {
   );
   if (!/^Sentence 1 of a long/.test(await last())) fault('what came before the connection broke is lost');
 
-  // An early message is edited; the last answer is asked for again.
+  // An early message is edited, and the last answer is requested again.
   await click('.message.user [aria-label=Edit]');
   await hands.type('.editor textarea', 'another one');
   await page.keyboard.press('Enter');

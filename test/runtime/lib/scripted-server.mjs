@@ -1,5 +1,6 @@
-// quantlet serve's handler and page over a model whose answers are written here, so that everything a page must show can be asked for.
-// Arguments: the model whose tokenizer is used, a port (0: any), `two` for a second model to choose. Prints the port.
+// quantlet serve's handler and page with a model of scripted answers, so that tests can request
+// everything a page must show. Arguments: the model whose tokenizer is used, a port (0: any), `two`
+// for a second model to choose. Prints the port.
 import { createServer } from 'node:http';
 import { loadModel } from 'quantlet';
 import { chatPage, createHandler, createModels, nodeListener } from 'quantlet/openai';
@@ -69,7 +70,7 @@ const EVIL = `<img src="https://evil.example/a.png" onerror="document.title='evi
 const LONG = Array.from({ length: 120 }, (_, i) => `Sentence ${i + 1} of a long answer is here.${i % 8 === 7 ? '\n\n' : ' '}`).join('');
 
 let failures = 0;
-/** What is answered to a prompt. */
+/** The scripted answer to a prompt. */
 function answerTo(prompt) {
   const turns = [...prompt.matchAll(/<\|im_start\|>(\w+)\n([\s\S]*?)(?:<\|im_end\|>|$)/g)].map(([, role, text]) => ({ role, text }));
   const begun = turns.at(-1)?.text ?? '';

@@ -1,4 +1,5 @@
-// A static server over the repository with everything browsers ask for and the faults that downloads meet.
+// A static server for the repository with everything that browsers request, and the faults that
+// downloads meet.
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
@@ -6,7 +7,10 @@ import { createServer } from 'node:http';
 import { extname, join, normalize, sep } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
-/** What was written before a connection is cut has reached the page by then: a body that fails takes along what nobody had read of it. */
+/**
+ * Wait before cutting a connection, so that written bytes have reached the page: a failing body
+ * discards unread bytes.
+ */
 const ARRIVE_MS = 500;
 
 const TYPES = {
@@ -21,12 +25,20 @@ const TYPES = {
 
 /**
  * Serves `mounts` (url prefix -> folder). Query parameters of a request change the answer:
- * coi=1 cross-origin isolation, csp=TEXT a policy, norange=1 no ranges, cut=N closes after N bytes (once=1: the first time only),
- * gzip=1 compressed, nocors=1 for no other origin, etag=TEXT another version, status=N that status, slow=MS a pause between chunks, nolength=1 no content-length.
+ *   coi=1         cross-origin isolation
+ *   csp=TEXT      a content security policy
+ *   norange=1     no range requests
+ *   cut=N         closes after N bytes (once=1: the first time only)
+ *   gzip=1        compressed
+ *   nocors=1      not for other origins
+ *   etag=TEXT     another version
+ *   status=N      that status
+ *   slow=MS       a pause between chunks
+ *   nolength=1    no content-length
  */
 export async function serve(mounts, routes = {}) {
   const requests = [];
-  /** Query parameters added to every request of a model, while the page's URL stays the same. */
+  /** Query parameters added to every request for a model, while the page's URL stays the same. */
   const state = { conditions: '' };
   const cutBefore = new Set();
   const server = createServer(async (req, res) => {

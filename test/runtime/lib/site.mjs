@@ -1,4 +1,4 @@
-// The page that browsers are tested with: bundled by esbuild with splitting, served with and without isolation.
+// The test page for browsers: bundled by esbuild with splitting, served with and without isolation.
 import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
@@ -28,7 +28,7 @@ async function bundle() {
   return out;
 }
 
-/** @param more folders by the prefixes of their URLs */
+/** @param more folders by URL prefix */
 export async function site(more = {}) {
   const out = await (bundled ??= bundle());
   const dist = join(app, 'node_modules/quantlet/dist');

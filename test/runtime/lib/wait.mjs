@@ -1,13 +1,14 @@
-// How long things may take, and waiting for them. Limits are generous: a loaded machine with two cores is slow, not wrong.
+// Time limits, and functions that wait. Limits are generous: a busy machine with two cores is slow,
+// not wrong.
 import { createServer } from 'node:net';
 
-/** The whole matrix, and any one row of it. */
+/** Limits of the whole matrix, and of a row. */
 export const WHOLE_MS = process.env.QUANTLET_NO_TURNS ? 240 * 60_000 : 50 * 60_000;
 export const ROW_MS = 5 * 60_000;
-/** One thing that a row waits for: a page to load, a child process to end. */
+/** Limit of one step of a row: a page to load, a child process to end. */
 export const STEP_MS = 150_000;
 
-/** Looks again and again until `look` gives something; a look that throws counts as no. */
+/** Calls `look` repeatedly until it returns something. An error counts as nothing. */
 export async function until(what, look, ms = STEP_MS) {
   let last;
   for (const end = Date.now() + ms; Date.now() < end; await new Promise((r) => setTimeout(r, 50))) {
@@ -22,7 +23,7 @@ export async function until(what, look, ms = STEP_MS) {
   throw new Error(`waited ${ms / 1000} s for ${what}${last ? `: ${last.message}` : ''}`, { cause: last });
 }
 
-/** What `promise` gives, or an error once `ms` have passed: nothing may hold the rest up. */
+/** The result of `promise`, or an error after `ms`, so that nothing blocks the rest. */
 export async function within(ms, what, promise) {
   let timer;
   const late = new Promise(
@@ -35,7 +36,7 @@ export async function within(ms, what, promise) {
   }
 }
 
-/** A port of 127.0.0.1 that nobody listens to. */
+/** A free port of 127.0.0.1. */
 export const freePort = () =>
   new Promise((resolve) => {
     const server = createServer().listen(0, '127.0.0.1', () => {
