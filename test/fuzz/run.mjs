@@ -1,5 +1,7 @@
 #!/usr/bin/env node
-// Campaigns of random cases, longer than tests may take:
+// Campaigns of random cases, longer than tests may take.
+//
+// Usage:
 //
 //   npm run fuzz -- [--seconds N] [--cases N] [--seed S]
 //                   [--only kernels] [--build dotadd] [--threads N]

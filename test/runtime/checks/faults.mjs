@@ -69,7 +69,8 @@ const CASES = {
   },
   'abort in the middle, then again': async ({ load, server }) => {
     server.state.conditions = 'slow=100';
-    // So little is missing that a load closed normally would still fetch it; an aborted one must not.
+    // So little is missing that a load closed normally would still fetch it. An aborted one must
+    // not.
     expect('abort', (await load({ abortAt: 700_000 })).message, 'the test wants no more');
     server.state.conditions = '';
     works(await load());

@@ -29,8 +29,8 @@ export function visitor(page, name, faults, origin) {
   });
   const see = (what, look, ...given) => until(`${name}: ${what}`, () => page.evaluate(look, ...given), 30_000);
   /**
-   * Clicks an element that stands still, is visible and enabled. If there is none, a picture shows
-   * the page.
+   * Clicks an element that stands still, is visible and enabled. If that fails, a picture shows the
+   * page.
    */
   const click = async (selector) => {
     try {
