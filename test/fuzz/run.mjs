@@ -1,14 +1,16 @@
 #!/usr/bin/env node
-// Campaigns of random cases, longer than tests may take.
-//
-// Usage:
-//
-//   npm run fuzz -- [--seconds N] [--cases N] [--seed S]
-//                   [--only kernels] [--build dotadd] [--threads N]
-//
-// Runs every campaign of this folder (a module with `export function campaign`, see campaign.ts) on
-// every build that this Node supports, each in a process of its own. Prints the number of cases and
-// the seed of each failure. The last line counts campaigns.
+/**
+ * Campaigns of random cases, longer than tests may take.
+ *
+ * Usage:
+ *
+ *   npm run fuzz -- [--seconds N] [--cases N] [--seed S]
+ *                   [--only kernels] [--build dotadd] [--threads N]
+ *
+ * Runs every campaign of this folder (a module with `export function campaign`, see campaign.ts) on
+ * every build that this Node supports, each in a process of its own. Prints the number of cases and
+ * the seed of each failure. The last line counts campaigns.
+ */
 import { fork } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
