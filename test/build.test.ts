@@ -45,7 +45,7 @@ describe('pickBuild', () => {
       expect(() => refuseUnfit(arch)).toThrow(refused(new RegExp(`^this is a 32-bit program \\(${arch}\\); .*a 64-bit runtime$`)));
   });
 
-  it('what is detected here runs here', () => {
+  it('detected features work on this runtime', () => {
     const found = detectFeatures();
     expect(found.simd).toBe(true);
     expect(found.dotAdd).toBe(

@@ -35,7 +35,7 @@ const ofKind = (...kinds: readonly string[]): readonly Sample[] => samples.filte
 const folder = projectFolder('openai', '@anthropic-ai/sdk', '@ai-sdk/provider', 'ai', '@types/node');
 for (const name of ['model.gguf', 'small.gguf']) copyFileSync(shippedModel, join(folder, name));
 
-it('says of every block of code what it is', () => {
+it('every block of code names its kind', () => {
   expect(samples.filter(({ kind }) => !['js', 'js run', 'ts', 'sh', 'text', ''].includes(kind))).toEqual([]);
   expect(ofKind('js', 'js run', 'ts').length).toBeGreaterThan(20);
 });
@@ -71,7 +71,7 @@ it('every program fits the types', () => {
   }
 });
 
-describe('runs and prints what it says', async () => {
+describe('programs run and print what their comments say', async () => {
   const hub = await startHub({ 'tiny-Q4_K_M.gguf': readFileSync(shippedModel) }, 'ggml-org/Qwen3-0.6B-GGUF');
   it.concurrent.each(ofKind('js run').map(({ at, code }) => [at, code] as const))('%s', async (at, code) => {
     const path = join(folder, `${at.replaceAll(/\W+/g, '-')}.mjs`);
@@ -97,7 +97,7 @@ describe('runs and prints what it says', async () => {
 const words = (line: string): readonly string[] =>
   [...line.matchAll(/(?:"([^"]*)"|'([^']*)'|[^\s"']+)+/g)].map(([word]) => word.replaceAll(/["'](.*?)["']/g, '$1'));
 
-it('every command line has flags that there are', async () => {
+it('every command line uses existing flags', async () => {
   const commands = await allCommands();
   const lines = ofKind('sh').flatMap(({ at, code }) =>
     code

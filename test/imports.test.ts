@@ -64,7 +64,7 @@ describe.each(['src', 'assembly'])('%s/', (folder) => {
   it('has no import cycle', () => expect(cycles(imports)).toEqual([]));
 });
 
-describe('what each part of src/ may import', () => {
+describe('allowed imports of each part of src/', () => {
   const imports = importsOf('src');
   /** Files that do not match the pattern and import one that does. */
   const importersOf = (pattern: RegExp): string[] =>

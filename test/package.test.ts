@@ -123,7 +123,7 @@ describe('the manifest', () => {
     expect([...packed.keys()].filter((name) => name.endsWith('.d.ts')).sort()).toEqual([...reached].sort());
   });
 
-  it('is an ES module for the Node it says, and its scripts need no second step', () => {
+  it('is an ES module for the stated Node versions, and its scripts build first', () => {
     expect([manifest.type, manifest.engines.node]).toEqual(['module', '>=20.19']);
     for (const hook of ['postprepare', 'prepack', 'prestart', 'pretest']) expect(manifest.scripts[hook]).toBe(manifest.scripts.build);
     // npm 11 warns users about packages with these hooks. postprepare runs like prepare, for us and

@@ -212,7 +212,7 @@ export interface Exit {
   readonly stdout: string;
   readonly stderr: string;
   readonly ms: number;
-  /** How much of it was after the last of stdout. */
+  /** The part of `ms` after the last output on stdout. */
   readonly silentMs: number;
 }
 

@@ -79,7 +79,7 @@ it('the same bits with threads', async () => {
   }
 });
 
-it("another threshold than the file's, where it has predictors", async () => {
+it("a threshold other than the file's, with predictors", async () => {
   const with_ = (name: string, sparseThreshold: number): Promise<Float32Array[]> =>
     logits(goldenModel(name), { build: 'simd', sparseThreshold });
   for (const name of ['llama', 'opt']) {
@@ -93,7 +93,7 @@ it("another threshold than the file's, where it has predictors", async () => {
   });
 });
 
-it("opt's learnt positions end where its table does", async () => {
+it("opt's learnt positions end with its table", async () => {
   const bytes = goldenModel('opt-relu');
   const model = await loadModel(bytes, { build: 'simd', warmUp: false });
   expect(model.contextLength).toBe(64);
@@ -156,7 +156,7 @@ describe('generated tokens that skip heads', () => {
     for (const row of await logits(broken, { build: 'simd', attnHeads: share }, [1])) expect(row.some(Number.isNaN)).toBe(true);
   });
 
-  it('what is refused', async () => {
+  it('refusals', async () => {
     const options = { build: 'simd', attnHeads: share } as const;
     expect(await failure(() => logits(goldenModel('llama-relu'), options))).toMatchObject({
       code: 'ERR_INVALID_ARGUMENT',
@@ -210,7 +210,7 @@ describe('neurons of experts', () => {
     expect(bitDifference(await logits(await with_(NaN), { build: 'simd' }), await logits(await with_(0), { build: 'simd' }))).toBe('');
   });
 
-  it('what is refused', async () => {
+  it('refusals', async () => {
     const path = await rowsOf();
     for (const [patch, code] of [
       [{ [`${down}_t.weight`]: { type: TYPE.f32, ne: [32, 7, 4] } }, 'ERR_TENSOR_SHAPE'],

@@ -28,7 +28,7 @@ const gguf = {
   ]),
 };
 
-test('values that are there', () => {
+test('present values', () => {
   expect(getArchitecture(gguf)).toBe('llama');
   expect(getNumber(gguf, 'n')).toBe(7);
   expect(getNumber(gguf, 'x', 3)).toBe(0.5);
@@ -40,7 +40,7 @@ test('values that are there', () => {
   expect(getNumbers(gguf, 'ids')).toEqual([-1, 2]);
 });
 
-test('fallbacks where a key is missing', () => {
+test('fallbacks for missing keys', () => {
   expect(getNumber(gguf, 'none', 0)).toBe(0);
   expect(getBool(gguf, 'none', false)).toBe(false);
   expect(getString(gguf, 'none', '')).toBe('');

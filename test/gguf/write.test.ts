@@ -108,7 +108,7 @@ describe('written files are read back', () => {
   });
 });
 
-describe('what cannot be written is refused', () => {
+describe('data that cannot be written is refused', () => {
   test.each<[string, () => unknown, RegExp]>([
     ['unknown type', () => layoutGGUF(new Map([['a', { type: 'u128' as GGUFType, value: 1 }]]), []), /"u128" is not a GGUF type/],
     [

@@ -111,7 +111,7 @@ describe('assembly/runtime/tensor.ts', () => {
   });
 });
 
-it('assembly/ops: what BINARY, UNARY and CPY do', () => {
+it('assembly/ops: the functions of BINARY, UNARY and CPY', () => {
   const kinds = (name: string): string[] =>
     [...source(name).matchAll(/^@unmanaged\s+class (\w+) \{\s+\/\* (\d+) \*\//gm)].map((m) => `${m[2]} ${m[1].toLowerCase()}`);
   const listed = (kinds: Readonly<Record<string, number>>): string[] =>
@@ -151,7 +151,7 @@ it('assembly/runtime/sync.ts: the words of the sync block', () => {
   expect(SYNC_SIZE).toBe(REACHED + 4 * REACHED_STRIDE * MAX_THREADS);
 });
 
-it('assembly/ops/unary.ts: the scratch of UNARY and GLU has room for what they copy there', () => {
+it('assembly/ops/unary.ts: the scratch of UNARY and GLU has room for their copies', () => {
   const offsets = [...source('ops/unary').matchAll(/copy_few\([^;]*\bscratch(?: \+ (\d+))?, left\)/g)].map((m) => Number(m[1] ?? 0));
   expect(Math.max(...offsets) + 16).toBe(UNARY_SCRATCH);
 });
@@ -172,7 +172,7 @@ it('assembly/ops/groups.ts and mul_mat_packed.ts: groups and their tiles', () =>
   expect([ROWS, CHUNK_ROWS, constants('ops/mul_mat_packed').FEW_CHUNKS_OF_GROUPS]).toEqual([TILE_ROWS.small, TILE_ROWS.large, GROUP_TILES]);
 });
 
-it('assembly/ops/sparse.ts and axpy.ts: scratch, rows as they lie, and where packed weights are taken', () => {
+it('assembly/ops/sparse.ts and axpy.ts: scratch, plain rows, and the use of packed weights', () => {
   const { STRIPE, AT_ONCE, AS_F32, TURN, STRETCH } = constants('ops/axpy');
   const sparse = constants('ops/sparse');
   expect([sparse.TURN, TURN]).toEqual([SPARSE_TURN.mul_mat_sparse, SPARSE_TURN.axpy]);
@@ -205,7 +205,7 @@ it('assembly/ops/attention_params.ts: the parameters of attention', () => {
   expect(source('ops/attention_params')).toContain("offsetof<Op>('p0')");
 });
 
-it('assembly/ops/attention.ts: sizes of what lies in the arena', () => {
+it('assembly/ops/attention.ts: sizes in the arena', () => {
   const { KV_SPLIT: split, K_CELLS: cells } = constants('ops/kv_cache');
   const { SPLIT_TOKENS } = constants('ops/attention');
   const { STATE } = constants('ops/attention_split');

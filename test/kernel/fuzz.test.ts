@@ -10,7 +10,7 @@ import { BUILDS } from './harness.ts';
 
 // Builds with threads have the same kernels: self-test.test.ts compares their checksums.
 describe.each(BUILDS.filter((build) => !isThreaded(build)))('kernels of %s', (build) => {
-  it('give what f64 gives, the same bits for any columns and rows, and write nothing else', async () => {
+  it('agree with f64, give the same bits for any columns and rows, and write nothing else', async () => {
     const result = await campaign({ build, threads: 1, seed: newSeed(), seconds: 1, cases: Infinity });
     expect(told('kernels', result)).toBe('');
     expect(result.cases).toBeGreaterThan(0);

@@ -193,23 +193,20 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('packed products on 
     }
   });
 
-  it.each(OF_GRIDS)(
-    '$type as $as.name: activations that have the signs of a row’s codes, all as large as can be, give the exact integer',
-    (c) => {
-      // These are the largest possible sums of products. Some random rows of iq2_* exceed i16 over
-      // half a sub-block (gemm_8x4_grid.ts).
-      k.arena.reset();
-      const plain = weights(c, 256, 40, 7, 1);
-      const rows = dequantizeRows(c.type, plain, 256, 40);
-      const x = rows.map((row) => Float32Array.from(row, (v) => (v < 0 ? -127 : 127)));
-      const got = product(k, pack(k, c.type, plain, 256, 40, c.as), x);
-      for (const [i, row] of x.entries()) {
-        const act = quantizeAct(row, c.type);
-        for (let r = 0; r < 40; r++)
-          expect(got[i * 40 + r], `activations of row ${i}, row ${r}`).toBe(Math.fround(dotPacked(rows[r], act).dot));
-      }
-    },
-  );
+  it.each(OF_GRIDS)('$type as $as.name: the largest activations with the signs of a row’s codes give the exact integer', (c) => {
+    // These are the largest possible sums of products. Some random rows of iq2_* exceed i16 over
+    // half a sub-block (gemm_8x4_grid.ts).
+    k.arena.reset();
+    const plain = weights(c, 256, 40, 7, 1);
+    const rows = dequantizeRows(c.type, plain, 256, 40);
+    const x = rows.map((row) => Float32Array.from(row, (v) => (v < 0 ? -127 : 127)));
+    const got = product(k, pack(k, c.type, plain, 256, 40, c.as), x);
+    for (const [i, row] of x.entries()) {
+      const act = quantizeAct(row, c.type);
+      for (let r = 0; r < 40; r++)
+        expect(got[i * 40 + r], `activations of row ${i}, row ${r}`).toBe(Math.fround(dotPacked(rows[r], act).dot));
+    }
+  });
 
   it.each(CASES)('$type: packed_row gives the bits of the dequantised row', (c) => {
     k.arena.reset();

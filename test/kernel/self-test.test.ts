@@ -37,7 +37,7 @@ function damaged(): string {
 }
 
 const ACCESS_VIOLATION = 0xc0000005;
-/** How the code of turbo would end a process. */
+/** Code that ends a process as broken turbo code would. */
 const CRASH =
   process.platform === 'win32'
     ? `process.exit(${ACCESS_VIOLATION | 0});`

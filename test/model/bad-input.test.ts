@@ -329,7 +329,7 @@ describe('the context', () => {
     await model.dispose();
   });
 
-  it('the command line: exit 1 for a prompt that does not fit; a text ends where the context is full', async () => {
+  it('the command line: exit 1 for a prompt that does not fit; a text ends when the context is full', async () => {
     const long = await runCli(['run', '-m', llamaModel, '-c', 16, '-p', 'the cat sat at a hat, the mats, the cat sat at a hat', '-n', 4]);
     expect(long.code, long.stderr).toBe(1);
     expect(long.stderr).toMatch(/^quantlet: [^\n]*context[^\n]*\(ERR_CONTEXT_FULL\)\n$/);

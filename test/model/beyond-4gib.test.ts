@@ -77,7 +77,7 @@ it.each<[what: string, source: () => Parameters<typeof loadModel>[0], options: L
   expect(await text(source(), options)).toBe(await text(shippedModel, { build: options.build! }));
 });
 
-it('inspect says where everything is', async () => {
+it('inspect lists all offsets', async () => {
   const { gguf, close } = await openModelFiles(platform, path);
   await close();
   expect(Math.min(...[...tensors.keys()].map((name) => gguf.tensors.get(name)!.offset))).toBeGreaterThan(2 ** 32);

@@ -71,7 +71,7 @@ async function nll(model: Model, ids: readonly number[]): Promise<number> {
 describe('the model that ships', () => {
   const golden = JSON.parse(readFileSync(new URL('test/golden/tiny-stories-q4_0.json', root), 'utf8')) as Greedy;
 
-  it('a story is about as probable, and the cache as large as its type says', async () => {
+  it("a story has nearly the same probability, and the cache has its type's size", async () => {
     const { ids, want, bytes } = await withModel(shippedModel, { cacheTypeK: 'f32', cacheTypeV: 'f32' }, async (model) => {
       const { promptIds, ids: told } = await model.generate('Once upon a time', { seed: 3, maxTokens: 400, ignoreEos: true }).result();
       const all = [...promptIds, ...told];

@@ -92,7 +92,7 @@ describe('less memory than it takes', () => {
   });
 });
 
-describe('what is missing', () => {
+describe('missing parts', () => {
   const of = (name: string): GGUF => withMetadata(llama, { 'general.architecture': name });
   it.each<[what: string, gguf: GGUF, code: string, reason: RegExp]>([
     ['an architecture, and the nearest one', of('qwen3moe9'), 'ERR_UNSUPPORTED_ARCH', /"qwen3moe9".*nearest that it runs is qwen3/],

@@ -117,7 +117,7 @@ describe('generating', () => {
     }));
 });
 
-describe('what such a model cannot do is refused', () => {
+describe('requests that such a model cannot serve are refused', () => {
   it('vectors, draft models, perplexity, and a beginning outside the vocabulary', async () => {
     const embeds = await failure(load({ embeddings: true }));
     expect([embeds.code, embeds.message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringContaining('t5encoder')]);

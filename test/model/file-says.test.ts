@@ -90,7 +90,7 @@ describe('tokenizer.ggml.suppress_tokens', () => {
     'tokenizer.ggml.suppress_tokens': { type: 'arr[i32]', value: Int32Array.from(ids) },
   });
 
-  it('are never generated: greedy, drawn, with a grammar, with drafts, with a bias', async () => {
+  it('are never generated: greedy, sampled, with a grammar, with drafts, with a bias', async () => {
     const plain = await using({}, (model) => story(model, { temperature: 0 }));
     const first = plain[0];
     const ways: GenerateOptions[] = [
@@ -168,7 +168,7 @@ const plain = await llamaText({});
 describe('the loader reads as llama.cpp does', () => {
   const list = (...numbers: number[]): WriteValue => ({ type: 'arr[u32]', value: Uint32Array.from(numbers) });
 
-  it('lists of equal numbers in place of one, and an old vocab_size', async () => {
+  it('lists of equal numbers instead of one, and an old vocab_size', async () => {
     const { ids, warnings } = await llamaText({
       metadata: {
         'llama.attention.head_count': list(4, 4),

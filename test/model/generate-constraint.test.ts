@@ -60,7 +60,7 @@ describe('grammar', () => {
     ['a grammar that is no text', { grammar: 7 as unknown as string }, 'ERR_INVALID_ARGUMENT'],
     ['negative logprobs', { logprobs: -2 }, 'ERR_INVALID_ARGUMENT'],
     ['an empty stop text', { stop: '' }, 'ERR_INVALID_ARGUMENT'],
-  ])('%s is refused, and the model goes on', async (_, options, code) => {
+  ])('%s is refused, and the model stays usable', async (_, options, code) => {
     expect((await failure(generate(options))).code).toBe(code);
     expect((await generate({ maxTokens: 3 })).ids).toHaveLength(3);
   });

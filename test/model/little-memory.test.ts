@@ -33,7 +33,7 @@ describe.runIf(process.platform === 'linux')('Linux', () => {
   it.each([
     ['simd', 3_000_000],
     ['simd', 12_000_000],
-  ])('an address space of %s, %i KiB: a model that runs, or one line that says why not', async (build, limit) => {
+  ])('an address space of %s, %i KiB: the model runs, or one line says why not', async (build, limit) => {
     const { code, stderr } = await runProgram('sh', [
       '-c',
       `ulimit -v ${limit}; exec "$@"`,

@@ -176,7 +176,7 @@ describe('the methods of a model', () => {
     }
   });
 
-  it('shift and truncate-middle: a prompt that is too long is cut, and what follows is right', async () => {
+  it('shift and truncate-middle: a prompt that is too long is cut, and the text after it is right', async () => {
     const prompt = ids(200);
     for (const [options, kept] of [
       [{ onContextFull: 'shift' }, prompt.slice(-48)],

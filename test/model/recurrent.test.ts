@@ -42,7 +42,7 @@ describe('a prompt in one batch, in odd pieces and token by token', () => {
     }
   });
 
-  it.each(RUNS.filter(([, threads]) => threads > 1))('%s, %i threads: those of one thread', async (build, threads) => {
+  it.each(RUNS.filter(([, threads]) => threads > 1))('%s, %i threads: the bits of one thread', async (build, threads) => {
     for (const name of ['mamba2', 'qwen35', 'mamba', 'lfm2']) {
       const logits = (n: number, batchSize: number): Promise<Float32Array[]> =>
         withModel(name, { build, threads: n, batchSize, maxOutputs: batchSize }, (model) => logitsOf(model, prompt.slice(0, 90)));
@@ -146,7 +146,7 @@ it('vectors of a causal model', async () => {
   for (const [i, text] of texts.entries()) expect(bitDifference([(await model.embed([text]))[0]], [together[i]])).toBe('');
 });
 
-it('states lie in the memory of their layers, where a model has several', async () => {
+it('states lie in the memory of their layers if a model has several', async () => {
   const ids = prompt.slice(0, 100);
   for (const name of ['qwen35', 'mamba2']) {
     const links = await kept(name, { links: 2 });

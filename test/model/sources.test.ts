@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { repoHint } from '../../src/io/open-url.ts';
 import { failure } from '../support.ts';
 
-it.each([undefined, null, '', 5, true, () => 'm.gguf'])('%s: says what it takes', async (source) => {
+it.each([undefined, null, '', 5, true, () => 'm.gguf'])('%s: the error says what is accepted', async (source) => {
   for (const given of [source, [source]]) {
     const { code, message } = await failure(loadModel(given as never));
     expect([code, message]).toEqual([
@@ -33,7 +33,7 @@ it.each(['m.gguf', 'models/m.gguf', './owner/repo', '/owner/repo', 'a/b/c', 'own
   },
 );
 
-it.each(['~/models/m.gguf', '~\\m.gguf'])("%s: says that ~ is a shell's", async (source) => {
+it.each(['~/models/m.gguf', '~\\m.gguf'])('%s: explains that only shells expand ~', async (source) => {
   const { code, message } = await failure(loadModel(source));
   expect([code, message]).toEqual(['ERR_SOURCE', expect.stringContaining('~ is the home folder to a shell alone')]);
 });

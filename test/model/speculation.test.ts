@@ -419,7 +419,7 @@ describe('refused before anything is computed', () => {
   });
 });
 
-it('the command line says what was drafted', async () => {
+it('the command line reports the drafts', async () => {
   const args = ['-p', PROMPT, '-n', 24, '--temp', 0, '--json', '-t', 2, '--no-warmup'];
   const plain = JSON.parse((await invoke(run, args)).stdout);
   for (const spec of [

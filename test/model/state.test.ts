@@ -130,14 +130,14 @@ describe('continues as if uninterrupted', () => {
   });
 });
 
-describe('what is saved', () => {
+describe('saved states', () => {
   it.each<[KvType, KvType]>([
     ['f16', 'f16'],
     ['f32', 'q4_0'],
     ['q8_0', 'q8_0'],
     ['q4_0', 'f32'],
     ['q4_1', 'q5_0'],
-  ])('does not depend on what the cache held before: %s keys, %s values', async (cacheTypeK, cacheTypeV) => {
+  ])('does not depend on earlier contents of the cache: %s keys, %s values', async (cacheTypeK, cacheTypeV) => {
     const types = { cacheTypeK, cacheTypeV };
     const { state } = await saved(types);
     await withModel(types, async (model) => {

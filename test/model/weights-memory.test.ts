@@ -151,7 +151,7 @@ describe('layers that stay', () => {
       ),
     ]).toEqual([1, 3, 5, 7]);
   });
-  it('less than two windows is refused with what it takes', async () => {
+  it('less than two windows is refused, and the message says what is needed', async () => {
     expect(await failure(async () => streamedLayers(sizes, 5, 24, 1))).toMatchObject({
       code: 'ERR_OUT_OF_MEMORY',
       message: expect.stringContaining('weightsMemory is 24') as string,

@@ -49,7 +49,7 @@ describe('a text that ends within a character', () => {
     expect(parts).toBe(text);
   });
 
-  it('keeps what cannot be UTF-8', async () => {
+  it('keeps bytes that cannot be UTF-8 as U+FFFD', async () => {
     const tokens = [...(model.metadata.get('tokenizer.ggml.tokens') as Iterable<string>)];
     const [byte, other] = ['<0xF0>', '<0xFF>'].map((piece) => tokens.indexOf(piece));
     const biased = (id: number): GenerateOptions => ({ logitBias: { [id]: 1000 }, maxTokens: 3, grammar: undefined });
@@ -71,7 +71,7 @@ describe('a text that ends within a character', () => {
     }
   });
 
-  it('in what the command prints, with a limit of tokens', async () => {
+  it('in the output of the command, with a limit of tokens', async () => {
     for (const n of [2, 3, 4]) {
       const args = ['run', '-m', shippedModel, '-p', 'x', '--no-display-prompt', '--grammar', grammar, '--temp', 0, '-n', n, '--no-warmup'];
       expect((await runCli(args)).stdout.trim(), `-n ${n}`).toBe('a');

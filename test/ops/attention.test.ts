@@ -145,7 +145,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
    * and with one.
    */
   it.each(KV_TYPES.filter((type) => !(FLASH_TYPES as readonly string[]).includes(type)))(
-    '%s: over a cache of rows as over f32 of what they stand for, bit for bit',
+    '%s: over a cache of rows as over their f32 values, bit for bit',
     async (type) => {
       const CELLS = 512;
       const ints = (values: number[]) => engine.tensor('i32', [TOKENS], Int32Array.from(values));

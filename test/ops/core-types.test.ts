@@ -76,9 +76,9 @@ it('the compiler rejects wrong uses too', async () => {
   expect(() => core.norm(x, {})).toThrow();
   // @ts-expect-error an option's value
   expect(() => core.argsort(x, { order: 'down' })).toThrow();
-  // @ts-expect-error a type that there is not
+  // @ts-expect-error an unknown type
   expect(() => engine.tensor('f31', [4])).toThrow();
-  // @ts-expect-error numbers alone
+  // @ts-expect-error only numbers
   expect(() => core.silu(3)).toThrow();
   // @ts-expect-error text
   expect(() => engine.write(x, 'abc')).toThrow();

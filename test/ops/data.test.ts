@@ -36,7 +36,7 @@ describe('a type and its array', () => {
       expect(engine.read(engine.tensor(type, [3], data))).toEqual(got);
   });
 
-  it('f16 is a Float16Array where there is one, else bits; bf16 is bits', () => {
+  it('f16 is a Float16Array if the engine has it, else bits; bf16 is bits', () => {
     const h = engine.tensor('f16', [2], [1.5, -2]);
     const b = engine.tensor('bf16', [2], [1.5, -2]);
     expect(engine.read(h).constructor.name).toBe(HAS_FLOAT16 ? 'Float16Array' : 'Uint16Array');

@@ -105,7 +105,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   });
 });
 
-it('sizes that there are', () => {
+it('supported sizes', () => {
   const sizes = Array.from({ length: 130 }, (_, i) => i - 1).filter(isFwhtSize);
   expect(sizes).toEqual([1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128]);
   expect([0.5, NaN, Infinity, 36, 1152].filter(isFwhtSize)).toEqual([]);

@@ -148,7 +148,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     );
   });
 
-  it('a thousand groups of one or two columns, one of many, and none of all', async () => {
+  it('a thousand groups of one or two columns, a group of many, and only empty groups', async () => {
     const G = 1000;
     const b = engine.tensor(
       'f32',
@@ -164,7 +164,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     expect((await run(grouped_matmul(ones, b, new Int32Array(G)))).every(Number.isNaN)).toBe(true);
   });
 
-  it('a computed list that is wrong: what it says is cut off', async () => {
+  it('a wrong computed list is clamped', async () => {
     const b = engine.tensor(
       'f32',
       [32, 1, 3],

@@ -77,14 +77,14 @@ it("reads the header and the tensor's range, nothing else", async () => {
   expect(offset).toBeGreaterThan(gguf.dataOffset + window);
 });
 
-describe('what cannot be loaded', () => {
+describe('refusals', () => {
   const refused = async (work: Promise<unknown>, code: string, says: RegExp): Promise<void> => {
     const free = engine.freeBytes;
     await expect(work).rejects.toMatchObject({ code, message: expect.stringMatching(says) });
     expect(engine.freeBytes, 'memory is given back').toBe(free);
   };
 
-  it('a name that is not there, told with those like it', async () => {
+  it('a missing name, with suggestions', async () => {
     await refused(
       engine.load(path, 'blk.1.atn_q.weight'),
       'ERR_MISSING_TENSOR',
@@ -99,7 +99,7 @@ describe('what cannot be loaded', () => {
     await refused(engine.load(path, [NORM, 'x']), 'ERR_MISSING_TENSOR', /no tensor "x"/);
   });
 
-  it('names, options and sources that are none', async () => {
+  it('invalid names, options and sources', async () => {
     await refused(engine.load(path, undefined as never), 'ERR_INVALID_ARGUMENT', /load: the name is undefined; expected a tensor's name/);
     await refused(engine.load(path, [NORM, 3 as never]), 'ERR_INVALID_ARGUMENT', /load: the name is 3/);
     await refused(engine.load(path, NORM, { sgnal: 1 } as never), 'ERR_INVALID_ARGUMENT', /did you mean signal/);

@@ -477,7 +477,7 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
     for (const t of [q, back, xs, batches]) engine.free(t);
   });
 
-  it.each<TypeName>(['f32', 'f16', 'bf16'])('mul_mat of %s: packed is what plain is', async (type) => {
+  it.each<TypeName>(['f32', 'f16', 'bf16'])('mul_mat of %s: packed and plain give the same', async (type) => {
     const [k, n, m] = [96, 37, 5];
     const wf = engine.tensor('f32', [k, n], gaussian(k * n, 7));
     const w = engine.tensor(type, [k, n]);

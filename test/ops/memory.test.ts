@@ -96,7 +96,7 @@ describe('results', () => {
     expect(await code(() => engine.read(early))).toBe('ERR_INVALID_ARGUMENT');
   });
 
-  it('of views alone keep what the views look at', async () => {
+  it('of views keep the tensors that the views look at', async () => {
     const x = engine.tensor('f32', [3, 2], [1, 2, 3, 4, 5, 6]);
     const turned = core.transpose(core.scale(x, 2));
     const plan = engine.plan(turned, core.silu(turned));
@@ -131,7 +131,7 @@ describe('constants', () => {
     engine.free(x);
   });
 
-  it('the same angles whoever brought them', async () => {
+  it('the same angles on every engine', async () => {
     await using other = await createEngine({ build: 'simd' });
     const values = gaussian(24, 4);
     const want: Float32Array[] = [];
@@ -203,7 +203,7 @@ async function underLimit(kib: number, options: object): Promise<string> {
   return stdout;
 }
 
-it.runIf(process.platform === 'linux')('little address space is told as too little memory, with what to do', async () => {
+it.runIf(process.platform === 'linux')('too little address space is reported as too little memory, with advice', async () => {
   const told = /^QuantletError ERR_OUT_OF_MEMORY .*ulimit -v.*--disable-wasm-trap-handler/;
   expect(await underLimit(4_000_000, { memoryBytes: 15 * 2 ** 28 })).toMatch(told);
   // Node 24 and later run within the limit. Node 20 reserves ten times as much for its first

@@ -433,7 +433,7 @@ describe('engines, data and plans', () => {
     expect(await refused(() => engine.pack(w))).toMatchObject({ code: 'ERR_TENSOR_SHAPE' });
   });
 
-  it('too much memory, threads that are none', async () => {
+  it('too much memory, invalid numbers of threads', async () => {
     expect(await refused(() => createEngine({ memoryBytes: 2 ** 32 }))).toMatchObject({ code: 'ERR_OUT_OF_MEMORY' });
     for (const options of [
       { threads: 0 },
@@ -518,7 +518,7 @@ describe('engines, data and plans', () => {
   });
 });
 
-it('examples/tensors.ts runs and says which kernels it took', async () => {
+it('examples/tensors.ts runs and prints the kernels that it used', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, [
     '--import',
     'tsx',

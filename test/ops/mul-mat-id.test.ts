@@ -96,7 +96,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     }
   });
 
-  it('an id that the graph computes and that is none: NaN for that column alone', async () => {
+  it('an invalid id computed by the graph: NaN in that column only', async () => {
     const as = engine.tensor('f32', [32, 16, 2], gaussian(32 * 16 * 2, 1));
     const x = engine.tensor('f32', [32, 1, 3], gaussian(96, 2));
     const bias = engine.tensor('f32', [16, 2], gaussian(32, 3));
@@ -176,7 +176,7 @@ describe('wrong operands', () => {
     });
   });
 
-  it('gate and up share what is sorted and quantised, and no thread waits between them', async () => {
+  it('gate and up share the sorted ids and quantised columns, and no barrier lies between them', async () => {
     const [gate, up] = [zeros('q4_0', [32, 16, 4]), zeros('q4_0', [32, 16, 4])];
     expect([await engine.pack(gate), await engine.pack(up)]).toEqual([true, true]);
     const [x, ids] = [zeros('f32', [32, 1, 3]), zeros('i32', [2, 3])];

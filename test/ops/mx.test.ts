@@ -96,7 +96,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   }
 });
 
-describe('what is refused before a kernel runs', () => {
+describe('refusals before a kernel runs', () => {
   it('MX activations of other weights and packed ones, types that no file has', async () => {
     const engine = await createEngine({ build: 'simd' });
     const activations = engine.tensor('mxfp8_e4m3', [32, 2]);

@@ -26,7 +26,7 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
     ['adjacent', {}],
     ['neox', { mode: 'neox' }],
     ['neox, 10 of 14 dims', { mode: 'neox', nDims: 10 }],
-  ])('%s: -p turns back what p has turned', async (_, options) => {
+  ])('%s: -p undoes the rotation of p', async (_, options) => {
     const there = [0, 1, 7, 63, 30, 12];
     const p = { ...options, nCtx: 64 };
     const turned = await run(rope_ext(states(), positions(...there), p));

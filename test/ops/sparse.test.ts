@@ -350,7 +350,7 @@ describe('operands and words', () => {
     ],
   ])('%s: %s', (code, _, make, says) => expect(make).toThrow(expect.objectContaining({ code, message: expect.stringMatching(says) })));
 
-  it('explain() says which rows count, which way they go, and from how many on they are taken packed; nothing comes before the product', async () => {
+  it('explain() names the selected rows, the loop, and the share from which packed rows are used; no record precedes the product', async () => {
     const [w, packed] = [zeros([64, 32], 'q4_0'), zeros([64, 32], 'q4_0')];
     await engine.pack(packed);
     const [x, idx] = [zeros([64, 1]), zeros([32, 1])];

@@ -151,7 +151,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     }
   });
 
-  it('in place and copied onto itself: sources that lie in what is written', async () => {
+  it('in place and copied onto itself: sources that overlap the destination', async () => {
     const n = 1000;
     const x = gaussian(n + 1, 8);
     const a = engine.tensor('f32', [n + 1], x);
@@ -174,7 +174,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     expect(engine.read(rows)).toEqual(Float32Array.from({ length: 900 }, (_, i) => x[(29 - Math.floor(i / 30)) * 30 + (i % 30)]));
   });
 
-  it('indices outside that are computed give NaN: get_rows and rope_ext; those of a leaf are refused, unless the graph writes it', async () => {
+  it('computed indices out of range give NaN: get_rows and rope_ext; those of a leaf are refused, unless the graph writes it', async () => {
     const outside = ints(1, -8, 8, 1 << 30);
     const ids = engine.tensor('i32', [4], outside);
     const table = f32([6, 8]);
@@ -191,7 +191,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     expect(await run(get_rows(table, written))).toEqual(await run(view(cont(table), [6, 4])));
   });
 
-  it('rows of flash_attn_ext that see nothing are 0, beside rows that do', async () => {
+  it('rows of flash_attn_ext without visible keys are 0, next to rows with some', async () => {
     const nKv = 300;
     const masked = new Set([1, 4]);
     for (const type of ['f32', 'f16', 'q8_0', 'q4_0'] as const)
@@ -223,7 +223,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
         }
   });
 
-  it('argsort, top_k and argmax: the first of equals, NaN behind all numbers', async () => {
+  it('argsort, top_k and argmax: the first of equals, NaN after all numbers', async () => {
     const x = engine.tensor('f32', [8], Float32Array.of(NaN, 1, -Infinity, 3, NaN, 3, 0, -0));
     expect(await run(argsort(x))).toEqual([3, 5, 1, 6, 7, 2, 0, 4]);
     expect(await run(argsort(x, { order: 'asc' }))).toEqual([2, 6, 7, 1, 3, 5, 0, 4]);
@@ -271,7 +271,7 @@ describe('no record breaks the table of operands', () => {
       () => mustFit({ ...kept, code: 'RMS_NORM', dst: y, src: [leaf('a', TYPE.f32, x.ne), x], writtenSrc: [x] }),
     ],
   ])('%s', async (_, make) => expect((await failure(async () => make())).code).toBe('ERR_TENSOR_SHAPE'));
-  it('what fits is let through', () => {
+  it('valid records are accepted', () => {
     mustFit({ ...kept, code: 'UNARY', dst: y });
     mustFit({ ...kept, code: 'BINARY', dst: x, src: [x, x] });
   });

@@ -14,7 +14,7 @@ const formulas = (text: string): string[] =>
   [...html(text).matchAll(/<(span|div) class="tex">([^<]*)</g)].map(([, tag, tex]) => (tag === 'div' ? `+${tex}` : tex));
 afterEach(() => void (typeset.value = undefined));
 
-describe('what is a formula', () => {
+describe('formulas', () => {
   it.each([
     ['Euler: $e^{i\\pi} + 1 = 0$.', ['$e^{i\\pi} + 1 = 0$']],
     ['for $x$ and $f(x)$, $n!$, $a, b$', ['$x$', '$f(x)$', '$n!$', '$a, b$']],
@@ -44,7 +44,7 @@ describe('what is a formula', () => {
     '$ x $ and $x $',
     'a lone $, a lone \\( and $$',
     '[link](https://example.org/$x$)',
-  ])('%s: none', (text) => expect(formulas(text)).toEqual([]));
+  ])('%s: not a formula', (text) => expect(formulas(text)).toEqual([]));
 
   it('a formula that is being written is one from its beginning to its end', () => {
     const text = 'The mean:\n\n$$\n\\bar{x} = \\frac{1}{n}\n$$\n\nThat is it.';

@@ -23,7 +23,7 @@ it.each([
   ['3.14', '<mn>3.14</mn>'],
 ])('%s', (tex, expected) => expect(inner(tex)).toBe(expected));
 
-it('bounds stand above and below in a formula of its own, beside in a line', () => {
+it('bounds are above and below in a display formula, at the side in a line', () => {
   expect(inner('\\sum_{i=0}^n', true)).toMatch(/^<munderover>/);
   expect(inner('\\sum_{i=0}^n')).toMatch(/^<msubsup>/);
   expect(inner('\\int_0^1', true)).toMatch(/^<msubsup>/);

@@ -21,7 +21,7 @@ describe('a tree', () => {
   const again = chained([answer('d2')], first[2].id, 20);
   const all = [...again, ...first, ...edited];
 
-  it('has versions in the order of their making, each with what followed it', () => {
+  it('has versions in order of creation, each with its continuation', () => {
     const children = childrenOf(all);
     expect(children.get(null)).toEqual([first[0].id, edited[0].id]);
     expect(children.get(first[2].id)).toEqual([first[3].id, again[0].id]);

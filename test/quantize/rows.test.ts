@@ -38,7 +38,7 @@ test.each<[string, Partial<Rows>, RegExp]>([
   ['a type nobody reads', { from: TYPE.i32 }, /of type i32 cannot be read; expected one of f32/],
   ['half an element', { ne0: 0.5 }, /rows of 0.5 elements/],
   ['less than no rows', { nrows: -1 }, /-1 rows/],
-])('%s is told before any kernel runs', (_, more, message) => {
+])('%s is reported before any kernel runs', (_, more, message) => {
   expect(() => checkRows(rows(more))).toThrow(
     expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(message) }),
   );

@@ -97,7 +97,7 @@ describe('general.sampling.*', () => {
     expect(sampling({ temp: true, top_k: [1], top_p: 'high', sequence: 5 }).defaults).toEqual({});
   });
 
-  test('numbers beyond the bounds mean what they mean in llama.cpp', () => {
+  test('numbers out of bounds mean the same as in llama.cpp', () => {
     expect(sampling({ top_k: -5, top_p: 2, min_p: -1, penalty_last_n: -1, xtc_probability: 3, temp: -1 }).defaults).toEqual({
       topK: -1,
       topP: 1,

@@ -46,7 +46,7 @@ describe.concurrent.each(['simd-threads', 'relaxed-threads'] as const)('%s', (bu
     [3, 2, 0],
     [3, 2, 1],
     [3, 3, 2],
-  ])('%i threads, %i in the step, thread %i late: those without work do not close the shop', (nth, threads, slow) =>
+  ])('%i threads, %i in the step, thread %i late: threads without work do not end', (nth, threads, slow) =>
     withSlow(build, nth, slow, async (_, step) => {
       const start = performance.now();
       await step(threads);

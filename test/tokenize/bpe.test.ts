@@ -74,7 +74,7 @@ describe('byte-pair encoding (tokenizer.ggml.model = gpt2)', () => {
     expect(tokenizer.decode(ids, { special: true })).toBe('<|im_start|>USER hello<|im_end|>');
   });
 
-  it('knows ends of generation by name, also where the file marks them as text', () => {
+  it('knows ends of generation by name, even if the file marks them as text', () => {
     const tokenizer = createTokenizer(tinyBpe('gpt-2'));
     const eog = Array.from({ length: tokenizer.nVocab }, (_, id) => id)
       .filter((id) => tokenizer.isEog(id))

@@ -81,7 +81,7 @@ describe('openHttp', () => {
       expect(firstDifference(await whole(url, 123_456), truth.slice(123_456))).toBe(-1);
     }
   });
-  it('resumes where the connection breaks', async () => {
+  it('resumes after the connection breaks', async () => {
     const { url, ranges } = await serveBytes(truth, { cut: 120_000 });
     expect(firstDifference(await whole(url), truth)).toBe(-1);
     expect(ranges.length).toBeGreaterThan(2);

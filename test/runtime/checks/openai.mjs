@@ -74,7 +74,8 @@ const edge = {
 
 export const openai = [
   row('Node', 'node', () => process.execPath, []),
-  // Deno 2.9.6 on a busy machine leaves the end of such a connection unread until the answer is written (its socket stays in CLOSE_WAIT).
+  // On a busy machine Deno may not read the end of such a connection until the answer is written
+  // (its socket stays in CLOSE_WAIT).
   row('Deno', 'deno', () => tool('@deno/linux-x64-glibc/deno'), ['run', '-A', '--node-modules-dir=manual', '--no-lock'], {
     noticesLeaving: false,
   }),

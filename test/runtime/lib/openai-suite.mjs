@@ -211,7 +211,7 @@ export async function checkServer(url, { noticesLeaving = true } = {}) {
         (error) => same(error.constructor.name, 'APIUserAbortError', 'the error'),
       );
       await given;
-      // The whole check has STEP_MS: long enough for an answer that nobody waits for.
+      // The whole check has STEP_MS, long enough for an answer whose client has left.
       for (let i = 0; (i < 100 || !noticesLeaving) && (await processing()) > 0; i++)
         await new Promise((resolve) => setTimeout(resolve, 50));
       same(await processing(), 0, 'the same, not streamed');
