@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Goes on training a small llama with ReLU gates, of which few are to be open, and writes it as GGUF (F32).
+"""Continues training a small llama with ReLU gates, few of which are open in the end. Writes it as
+GGUF (F32).
 
     python3 bench/train-relu.py MODEL-F32.gguf STORIES.txt OUT.gguf [--steps 3000] [--share 0.07]
 
-MODEL is one that models/train-tiny-model.py wrote (F32, no rope factors, output tied to the embeddings), STORIES its text: stories separated by
-<|endoftext|>, of which the last 5 % are never trained on (OUT.held-out.txt has them). Needs torch and numpy, and Node with the built package, which
-makes the tokens. The loss is the text's plus lambda times a smooth count of open gates; lambda follows the share of gates that are open.
+MODEL is written by models/train-tiny-model.py (F32, no rope factors, output tied to the embeddings).
+STORIES is its text: stories separated by <|endoftext|>. The last 5 % are never trained on and are
+written to OUT.held-out.txt. Needs torch, numpy, and Node with the built package, which tokenizes.
+
+The loss is that of the text plus lambda times a smooth count of open gates. Lambda is adjusted to the
+fraction of gates that are open.
 """
 import argparse, math, os, re, struct, subprocess, time
 import numpy as np
@@ -69,7 +73,7 @@ def rope(x):                                     # interleaved pairs, x: (B, H, 
     return torch.stack((a * c - b * s, a * s + b * c), -1).flatten(-2)
 norm = lambda x, w: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + EPS) * w
 def network(t):
-    """Logits, the smooth share of open gates, and the share that is open."""
+    """Logits, the smooth fraction of open gates, and the exact one."""
     x = F.embedding(t, W("token_embd.weight")); B, T = t.shape; smooth, is_open = 0.0, 0.0
     for i in range(LAYERS):
         w = lambda n: W(f"blk.{i}.{n}.weight")
@@ -113,7 +117,7 @@ for step in range(A.steps):
     done = step / A.steps
     for g in opt.param_groups: g["lr"] = RATE * min(1, (step + 1) / 50) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done)))
     x, want = batch(train, BS); y, smooth, share = network(x); loss = F.cross_entropy(y.flatten(0, 1), want.flatten())
-    # Fewer gates are open with every step of the first half.
+    # The target falls with every step of the first half.
     target = A.share + (0.5 - A.share) * max(0, 1 - 2 * done) ** 2
     lam = min(MOST_LAMBDA, max(LEAST_LAMBDA, lam * (1.03 if share > target else 0.97)))
     opt.zero_grad(); (loss + lam * smooth).backward(); torch.nn.utils.clip_grad_norm_(list(P.values()), 1.0); opt.step()

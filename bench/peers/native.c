@@ -1,10 +1,12 @@
 /*
- * llama.cpp's own speed: the seconds of llama_decode, without sampling and without JavaScript.
+ * llama.cpp's own speed: seconds of llama_decode, without sampling and without JavaScript.
  *
- *   native MODEL BACKENDS THREADS REPETITIONS TEST...      TEST: pp:TOKENS:DEPTH (one prompt) or tg:TOKENS:DEPTH (token by token)
+ *   native MODEL BACKENDS THREADS REPETITIONS TEST...
  *
- * BACKENDS is a folder of libggml-cpu-*.so: ggml picks the best of those in it for this CPU. The first line of output tells which features it
- * uses, then comes one JSON object a measurement. DEPTH tokens are in the cache before the clock starts.
+ * TEST is pp:TOKENS:DEPTH (one prompt) or tg:TOKENS:DEPTH (token by token). DEPTH tokens are in the
+ * cache before the clock starts. BACKENDS is a folder of libggml-cpu-*.so, of which ggml selects the
+ * best for this CPU. The first line of output names its features. Then comes a JSON object per
+ * measurement.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,7 +40,7 @@ static void die(const char * what) {
     exit(1);
 }
 
-/* Appends n arbitrary tokens to the sequence that has `past` of them, at most `step` a call. */
+/* Appends n arbitrary tokens to a sequence of `past` tokens, at most `step` per call. */
 static void append(struct llama_context * ctx, int n_vocab, int past, int n, int step) {
     llama_token ids[BATCH];
     for (int done = 0; done < n; done += step) {

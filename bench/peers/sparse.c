@@ -1,11 +1,16 @@
 /*
- * What native code takes for the rows of a feed-forward of which a share counts, as bench/sparse.ts has them: with vectors of 256 bits and instructions that
- * prefetch, neither of which WebAssembly has.
+ * Time of native code for selected rows of a feed-forward, as in bench/sparse.ts: with 256-bit
+ * vectors and prefetch instructions, which WebAssembly does not have.
  *
- *   sparse TYPE N_EMBD N_FF LAYERS THREADS ROUNDS BUNDLE SHARE...      TYPE: q4_0 or q8_0; BUNDLE: 1 where the three rows of a neuron lie side by side
+ *   sparse TYPE N_EMBD N_FF LAYERS THREADS ROUNDS BUNDLE SHARE...
  *
- * For each share one JSON object: medians of a layer's microseconds when rows are fetched and nothing else, and when they are computed with too (two products by
- * activations of 8 bits and a sum of rows times f32). Rows are prefetched AHEAD of those that are read. Between rounds as much other memory is read as no cache holds.
+ * TYPE is q4_0 or q8_0. BUNDLE is 1 if the three rows of a neuron lie side by side. SHARE is the
+ * fraction of rows selected.
+ *
+ * Prints a JSON object per share: medians of a layer's microseconds for only fetching rows, and for
+ * also computing with them (two products with 8-bit activations, and a sum of rows times f32). Rows
+ * are prefetched AHEAD of the row that is read. Between rounds it reads more memory than any cache
+ * holds.
  */
 #include <immintrin.h>
 #include <pthread.h>
@@ -85,7 +90,7 @@ static void add_row(const uint8_t * p, float gate, float * y) {
     }
 }
 
-/* A thread's share of a layer's neurons, matrix after matrix. */
+/* Computes a thread's part of a layer's neurons, matrix by matrix. */
 static float layer_of(int layer, int from, int to, float * y) {
     const int * neurons = active + (size_t) layer * count;
     float       sum = 0;

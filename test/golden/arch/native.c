@@ -1,10 +1,20 @@
-// What native llama.cpp answers to the golden models, as one JSON object on stdout. golden.mjs calls it.
-//   native MODEL N_CTX logits IDS TEXT CACHE     IDS: comma separated; logits of every position (one batch, and token by token), 32 greedy tokens
-//   native MODEL N_CTX POOLING IDS TEXT CACHE    POOLING: llama.h's number (1 mean, 2 cls, 3 last, 4 rank); the pooled output, not normalised
-// Where an encoder reads the prompt: logits of a decoder that is fed its start and IDS after it has read IDS; the greedy tokens follow the start alone.
-//   ... CACHE ADAPTER SCALE                      the same with a LoRA adapter applied
-// CACHE f32: F32 KV cache, no flash attention; K/V: a KV cache of these types (f16/f16, q5_1/iq4_nl) and flash attention. YARN=ext,attn,fast,slow: as the
-// --yarn-* flags, negative: the model's. One thread, no repacking, full-size window cache. BACKENDS=folder with libggml-cpu-*.so
+// Prints native llama.cpp's answers for a golden model as a JSON object. golden.mjs calls it.
+//
+//   native MODEL N_CTX logits IDS TEXT CACHE [ADAPTER SCALE]
+//   native MODEL N_CTX POOLING IDS TEXT CACHE [ADAPTER SCALE]
+//
+// The first form prints the logits of every position (in one batch, and token by token) and 32
+// greedy tokens. IDS are comma separated. If an encoder reads the prompt, it reads IDS, and logits
+// are those of a decoder that is fed its start token and IDS; greedy tokens follow the start token.
+//
+// The second form prints the pooled output, not normalised. POOLING is llama.h's number: 1 mean,
+// 2 cls, 3 last, 4 rank.
+//
+// CACHE f32: F32 KV cache, no flash attention. CACHE K/V: a KV cache of these types (f16/f16,
+// q5_1/iq4_nl) and flash attention. ADAPTER SCALE: with a LoRA adapter applied.
+//
+// Environment: YARN=ext,attn,fast,slow, as the --yarn-* flags (negative: the model's value);
+// BACKENDS=folder with libggml-cpu-*.so. One thread, no repacking, full-size window cache.
 #include "ggml-backend.h"
 #include "llama.h"
 #include <stdio.h>
@@ -61,7 +71,7 @@ int main(int c, char **v) {
     encode(x, t, n);
     memmove(t + 1, t, n++ * sizeof *t); t[0] = llama_model_decoder_start_token(m);
   }
-  // llama_decode would hide from a token of T5's encoder what comes behind it.
+  // llama_decode would hide later tokens from a token of T5's encoder.
   if (llama_model_has_decoder(m)) feed(x, t, n, 0); else encode(x, t, n);
   if (pooling) {
     const float *e = llama_get_embeddings_seq(x, 0);
@@ -72,7 +82,7 @@ int main(int c, char **v) {
     printf(",\"batch\":[");
     for (int i = 0; i < n; i++) { if (i) putchar(','); row(llama_get_logits_ith(x, i), n_vocab); }
     if (reads) { llama_memory_clear(llama_get_memory(x), true); feed(x, t, 1, 0); }
-    for (int g = 0; g < GREEDY; g++) { // the last row asked for is the next token's
+    for (int g = 0; g < GREEDY; g++) { // the last requested row predicts the next token
       const float *l = llama_get_logits_ith(x, -1); int best = 0; float second = -1e30f;
       for (int i = 1; i < n_vocab; i++) if (l[i] > l[best]) best = i;
       for (int i = 0; i < n_vocab; i++) if (i != best && l[i] > second) second = l[i];

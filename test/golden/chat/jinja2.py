@@ -1,8 +1,10 @@
-"""Renders small templates with jinja2 in the environment of transformers, and writes jinja2.json: what our engine is held to.
+"""Renders small templates with jinja2 in the environment of transformers. Writes jinja2.json, the
+expected output of our engine.
 
     pip install jinja2==3.1.6 && TZ=UTC python3 jinja2.py
 
-A case is [template, output], or [template, null] where jinja2 refuses it. All have the variables below; the clock stands still.
+A case is [template, output], or [template, null] if jinja2 refuses it. All cases have the variables
+below and a fixed clock.
 """
 
 import json
@@ -11,7 +13,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-# This file's folder comes first otherwise, and in it a jinja2.
+# Otherwise this file would be imported as jinja2.
 if __name__ == "__main__":
     sys.path.pop(0)
 
@@ -52,7 +54,7 @@ NOW = datetime(2025, 3, 4, 15, 6, 7, 89000)
 
 
 class Generation(jinja2.ext.Extension):
-    """As transformers has it, without its tracking."""
+    """The extension of transformers, without its tracking."""
 
     tags = {"generation"}
 
@@ -114,16 +116,16 @@ def environment():
 def render(env, template):
     try:
         return env.from_string(template).render(json.loads(json.dumps(VARIABLES)))
-    except Exception:  # What it is differs between engines: that it is refused does not.
+    except Exception:  # engines must agree on refusing, not on the error
         return None
 
 
 def cases_of(line):
-    """One case for each expression of a line that has nothing else."""
+    """Cases of a line: one per expression if the line has only expressions, else the whole line."""
     if "{%" in line or "{#" in line:
         return [line]
     parts = re.split(r"(?<=}})\|(?={{)|(?<=}}])\|(?=\[{{)", line)
-    # What is no expression by itself was not meant to be taken apart.
+    # Parts that are not whole expressions belong together.
     return parts if all(re.fullmatch(r"\[?{{.*}}]?", part, re.S) for part in parts) else [line]
 
 
@@ -134,7 +136,7 @@ def main():
         if line.startswith("## "):
             group = groups.setdefault(line[3:], [])
         elif line:
-            # Line ends and tabs of a template are written as visible signs.
+            # Visible signs stand for line ends and tabs.
             line = line.replace("⏎", "\n").replace("⇥", "\t").replace("␍", "\r")
             group.extend([template, render(environment(), template)] for template in cases_of(line))
     written = {"jinja2": jinja2.__version__, "now": NOW.isoformat(), "variables": VARIABLES, "cases": groups}

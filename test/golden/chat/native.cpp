@@ -1,7 +1,10 @@
-// What llama.cpp makes of a conversation by a template, and of an answer: one JSON request a line in, one JSON answer a line out.
+// Renders conversations by templates and parses answers with llama.cpp. Reads a JSON request per
+// line and writes a JSON answer per line.
 //
-// { "template", "messages", "tools"? }             -> { "prompt", "systemRole": whether the template has a place for it } or { "error" }
-// { "template", "messages", "tools"?, "answer" }   -> { "content", "reasoning", "calls": [{ "name", "arguments", "id" }] } or { "error" }
+// { "template", "messages", "tools"? }
+//   -> { "prompt", "systemRole": true if the template supports system messages } or { "error" }
+// { "template", "messages", "tools"?, "answer" }
+//   -> { "content", "reasoning", "calls": [{ "name", "arguments", "id" }] } or { "error" }
 #include "chat.h"
 #include "log.h"
 

@@ -1,8 +1,9 @@
-"""Renders whole templates with jinja2 as jinja2.py does, and writes renderings.json: a hash for each template and conversation.
+"""Renders whole templates with jinja2 as jinja2.py does. Writes renderings.json: a hash for each
+template and conversation.
 
-    node renderings.mjs | TZ=UTC python3 renderings.py FOLDER...    # the folders have the *.jinja
+    node renderings.mjs | TZ=UTC python3 renderings.py FOLDER...    # folders of *.jinja files
 
-Of a conversation the hash is that of all its renderings as a JSON list, null where jinja2 refuses one.
+A conversation's hash is that of all its renderings as a JSON list, with null for refused ones.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 here = Path(__file__).parent
-# This file's folder comes first otherwise, and in it a jinja2.
+# Otherwise jinja2.py of this folder would be imported as jinja2.
 sys.path.pop(0)
 spec = importlib.util.spec_from_file_location("environment_of_transformers", here / "jinja2.py")
 transformers = importlib.util.module_from_spec(spec)
@@ -29,15 +30,15 @@ def as_list(value):
 
 
 def environment():
-    """That of transformers, but for what is otherwise in ours: test/chat/jinja2.test.ts has the reasons."""
+    """The environment of transformers, with our engine's differences (test/chat/jinja2.test.ts has the reasons)."""
     env = transformers.environment()
-    # Lists can grow, as Kimi K2's template has them.
+    # Lists can grow: Kimi K2's template appends to them.
     env.is_safe_attribute = lambda obj, name, value: SandboxedEnvironment.is_safe_attribute(env, obj, name, value)
-    # Generators and views are lists, as DeepSeek R1's template has them.
+    # Generators and views count as lists: DeepSeek R1's template needs it.
     env.filters["tojson"] = lambda x, ensure_ascii=False, **more: json.dumps(x, ensure_ascii=ensure_ascii, default=as_list, **more)
-    # Nothing is escaped unasked: Functionary's template writes `safe` and means text.
+    # There is no automatic escaping, so `safe` is the identity (Functionary's template uses it).
     env.filters["safe"] = lambda text: text
-    # Not jinja2's: templates of DeepSeek's kind read arguments so.
+    # Not a filter of jinja2; templates like DeepSeek's parse arguments with it.
     env.filters["from_json"] = json.loads
     return env
 
