@@ -212,8 +212,8 @@ export function createGraph(seed: number, primary: Engine): Graph {
     return o;
   }
   /**
-   * A new tensor that ne is all of or a window into. `values`: the window's numbers, if they
-   * matter.
+   * A new tensor of shape ne, or a window of that shape into a larger new one. `values`: the
+   * numbers of the window, if they matter.
    */
   function fresh(type: TypeName, ne: Four, writable: boolean, values?: Float64Array): Operand {
     const block = blckSize(type);
