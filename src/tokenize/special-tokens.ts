@@ -1,4 +1,5 @@
 /** Tokens with a meaning of their own: begin, end, turn, fill in the middle. */
+import { QuantletError, tell } from '../errors.ts';
 import { attr } from './attr.ts';
 
 /** Ids with a meaning of their own; undefined where the vocabulary has none. */
@@ -72,15 +73,23 @@ const assumed: Readonly<Record<string, Partial<Found>>> = {
   gemma4: {},
 };
 
-/** Reads the ids from the metadata; one that is no id of the vocabulary is left out, with a warning. */
+/**
+ * Reads the ids from the metadata; a number that is no id of the vocabulary is left out, with a warning.
+ * @throws QuantletError ERR_GGUF_INVALID for what is not a number
+ */
 export function specialTokens(metadata: ReadonlyMap<string, unknown>, kind: string, nVocab: number, warnings: string[]): Found {
   const found = {} as Found;
   for (const name of Object.keys(keys) as Name[]) {
     const usual = assumed[kind][name];
     found[name] = usual !== undefined && usual < nVocab ? usual : undefined;
     for (const key of keys[name]) {
-      const value = metadata.get(`tokenizer.ggml.${key}`);
-      if (typeof value !== 'number' && typeof value !== 'bigint') continue;
+      const value = metadata.get(`tokenizer.ggml.${key}`) ?? undefined;
+      if (value === undefined) continue;
+      if (typeof value !== 'number' && typeof value !== 'bigint')
+        throw new QuantletError(
+          'ERR_GGUF_INVALID',
+          `tokenizer.ggml.${key} is ${tell(value)}; expected the number of a token: set it with overrideKv`,
+        );
       const id = Number(value);
       if (Number.isInteger(id) && id >= 0 && id < nVocab) found[name] = id;
       // Converters write 2^32 - 1 for "none"; that is no reason to warn.

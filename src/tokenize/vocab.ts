@@ -1,5 +1,5 @@
 /** The vocabulary of a GGUF: tokens, attributes, and the file's wishes about them. */
-import { QuantletError } from '../errors.ts';
+import { QuantletError, tell } from '../errors.ts';
 import { attr } from './attr.ts';
 import { endOfGeneration, specialTokens, type SpecialTokens } from './special-tokens.ts';
 import { preTokenizer, type PreTokenizer } from './pre-tokenizers.ts';
@@ -50,9 +50,13 @@ const missing = (key: string, what: string): never => {
   );
 };
 
+/** A yes or no, which some converters write as the number 1 or 0. @throws QuantletError ERR_GGUF_INVALID for anything else */
 const flag = (metadata: TokenizerMetadata, key: string, otherwise: boolean): boolean => {
-  const value = metadata.get(`tokenizer.ggml.${key}`);
-  return typeof value === 'boolean' ? value : otherwise;
+  const value = metadata.get(`tokenizer.ggml.${key}`) ?? otherwise;
+  if (typeof value === 'boolean') return value;
+  const number = Number(value);
+  if (typeof value !== 'string' && typeof value !== 'object' && (number === 0 || number === 1)) return number === 1;
+  throw new QuantletError('ERR_GGUF_INVALID', `tokenizer.ggml.${key} is ${tell(value)}; expected true or false: set it with overrideKv`);
 };
 
 /** An array of numbers, `length` of them or more, whatever typed array the reader chose. */

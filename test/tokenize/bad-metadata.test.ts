@@ -72,6 +72,44 @@ it.each(['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf'])(
   },
 );
 
+describe('types of values that converters write', () => {
+  const of = (key: string, value: unknown) => createTokenizer(new Map([...kinds[0][1], [`tokenizer.ggml.${key}`, value]]));
+
+  it.each([
+    [true, true],
+    [1, true],
+    [1n, true],
+    [false, false],
+    [0, false],
+    [0n, false],
+  ])('add_bos_token %s', (value, begins) => {
+    const { encode, special } = of('add_bos_token', value);
+    expect(encode('a')[0] === special.bos).toBe(begins);
+  });
+
+  it.each(['add_bos_token', 'add_eos_token', 'add_space_prefix', 'remove_extra_whitespaces'])('%s that is neither yes nor no', (key) => {
+    for (const value of ['false', 2, -1, 0.5, NaN, [], new Uint8Array(1)])
+      expect(() => of(key, value), String(value)).toThrow(
+        expect.objectContaining({ code: 'ERR_GGUF_INVALID', message: expect.stringContaining(`tokenizer.ggml.${key} is `) }),
+      );
+  });
+
+  it.each(['bos_token_id', 'eos_token_id', 'eot_token_id', 'eom_token_id', 'padding_token_id', 'fim_pre_token_id'])(
+    '%s as an integer of any width, a float that is one, and what is none',
+    (key) => {
+      const name = { bos_token_id: 'bos', eos_token_id: 'eos', eot_token_id: 'eot', eom_token_id: 'eom', padding_token_id: 'pad' }[key];
+      for (const value of [5, 5n, 5.0]) expect(of(key, value).special[(name ?? 'fimPre') as 'bos']).toBe(5);
+      for (const value of ['5', true, [5], Int32Array.of(5)])
+        expect(() => of(key, value), String(value)).toThrow(
+          expect.objectContaining({
+            code: 'ERR_GGUF_INVALID',
+            message: expect.stringMatching(`^tokenizer.ggml.${key} is .*; expected the number`),
+          }),
+        );
+    },
+  );
+});
+
 describe.each(kinds)('%s', (_, metadata) => {
   const keys = [
     ...new Set([
