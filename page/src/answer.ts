@@ -1,6 +1,6 @@
 /** Actions on a conversation: sending, answering, stopping, going on, editing. What is replaced stays, as an older version. */
 import type { Signal } from '@preact/signals';
-import { failureOf, type AnswerPart, type AnswerRequest, type Backend, type WireMessage } from './backend.ts';
+import { failureOf, isContextFull, type AnswerPart, type AnswerRequest, type Backend, type Failure, type WireMessage } from './backend.ts';
 import { append, keepMessage, removeMessage, setSettings, tellMessage, type Conversation } from './conversations.ts';
 import { othersDone } from './elsewhere.ts';
 import { optionsOf } from './settings.ts';
@@ -186,21 +186,39 @@ function requestOf({ conversation, controller, model }: Run, message: Message, b
   return { model, task, options: optionsOf(settings), leaveOut: settings.whenFull === 'leaveOut', signal: controller.signal };
 }
 
+const shown = new Intl.NumberFormat('en');
+
+/** A failure in which it helps to leave out the oldest messages, or another one that says why not: the last message alone is larger than the context. */
+async function explained({ backend, controller, model }: Run, request: AnswerRequest | undefined, failure: Failure): Promise<Failure> {
+  const length = backend.models.value.find(({ id }) => id === model)?.contextLength;
+  if (!request || !isContextFull(failure) || !('messages' in request.task) || length === undefined) return failure;
+  const { messages } = request.task;
+  const last = messages.slice(messages.findLastIndex(({ role }) => role === 'user'));
+  const texts = last.flatMap(({ content, reasoning_content = '' }) => [reasoning_content, content]);
+  const tokens = await Promise.resolve(backend.count(texts.join(''), model, controller.signal)).catch(() => 0);
+  if (tokens < length) return failure;
+  const found = `The last message alone has ${shown.format(tokens)} tokens, but the context has room for ${shown.format(length)}, the answer included.`;
+  return { code: 'message_too_long', message: `${found} Shorten the message or its files, or ${backend.enlarge}.` };
+}
+
 async function answer(run: Run, message: Signal<Message>, begun: boolean): Promise<void> {
   const { backend, conversation, controller } = run;
   const { signal } = controller;
   writing.set(message.value.id, controller);
   say('The model answers. Escape stops it.');
   const { take, end } = receiver(conversation, message);
+  let request: AnswerRequest | undefined;
   try {
     await othersDone(conversation, message.value.id, signal);
-    const parts = timed(backend.answer(requestOf(run, message.value, begun)));
+    request = requestOf(run, message.value, begun);
+    const parts = timed(backend.answer(request));
     let next = await parts.next();
     for (; !next.done; next = await parts.next()) take(next.value);
     end({ state: next.value.finishReason === 'length' ? 'length' : 'done', end: next.value });
     say(message.value.calls ? 'The model calls a function.' : message.value.content);
   } catch (error) {
-    end(signal.aborted ? { state: 'stopped' } : { state: 'failed', failure: failureOf(error) });
+    const failure = signal.aborted ? undefined : await explained(run, request, failureOf(error));
+    end(signal.aborted ? { state: 'stopped' } : { state: 'failed', failure });
     if (signal.aborted) say('Stopped.');
   }
   writing.delete(message.value.id);

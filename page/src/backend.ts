@@ -65,6 +65,10 @@ export interface Backend {
   /** Why there is no model to choose; undefined where there is one, or where they are still being asked for. */
   readonly problem: Signal<Failure | undefined>;
   answer(request: AnswerRequest): AsyncGenerator<AnswerPart, AnswerEnd>;
+  /** Tokens of a text. */
+  count(text: string, model: string | undefined, signal: AbortSignal): number | Promise<number>;
+  /** How the context can be made larger, as the end of a sentence. */
+  readonly enlarge: string;
 }
 
 /** What went wrong, for people, with the code to look it up. */

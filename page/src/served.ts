@@ -182,6 +182,8 @@ export function createServedBackend(): ServedBackend {
   return {
     models,
     problem,
+    count,
+    enlarge: 'start the server with a larger context (-c)',
     async *answer(asked) {
       const lengthOf = (): number | undefined => models.value.find(({ id }) => id === asked.model)?.contextLength;
       // The length of a model that was not loaded yet is known once it has been used.

@@ -14,11 +14,11 @@ import { offeredTools, runTool, toolsToRun, type ToolCall, type ToolResult, type
 
 export interface ModelChatOptions extends Omit<ChatOptions, 'tools'> {
   /** Tools that the model may call: by their names, with a function each that is called (execute), or a list as OpenAI has it, whose calls end the answer. */
-  tools?: readonly ChatTool[] | ToolSet;
+  tools?: readonly ChatTool[] | ToolSet | undefined;
   /** Answers at most, where tools are called in between. Default 10. A toolChoice that asks for a call is that of the first. */
-  maxSteps?: number;
+  maxSteps?: number | undefined;
   /** Another template than the model's for this conversation: Jinja source, or the name of one of llama.cpp's. */
-  chatTemplate?: string;
+  chatTemplate?: string | undefined;
 }
 
 const MODEL_CHAT_OPTIONS: Kinds<ModelChatOptions> = { ...CHAT_OPTIONS, maxSteps: whole(1), chatTemplate: KIND.string };
@@ -33,7 +33,9 @@ export interface EventLogprobs {
 export type ModelChatEvent =
   | ({ readonly type: 'content' | 'reasoning'; readonly delta: string } & EventLogprobs)
   | ({ readonly type: 'toolCall'; readonly index: number; readonly call: ToolCall } & EventLogprobs)
-  | ({ readonly type: 'toolResult' } & ToolResult);
+  | ({ readonly type: 'toolResult' } & ToolResult)
+  /** First of an answer for which options.onContextFull has left out so many messages. */
+  | { readonly type: 'leftOut'; readonly messages: number };
 
 /** A whole answer. Where tools were called in between, texts, calls and ids are those of the last one. */
 export interface ChatResult {
@@ -123,6 +125,7 @@ async function* answerOnce(
 ): AsyncGenerator<ModelChatEvent, Answer> {
   const began = performance.now();
   const chat = await inSlices(prepareChatWork(backend, messages, options), options.signal);
+  if (chat.leftOut > 0) yield { type: 'leftOut', messages: chat.leftOut };
   const answer = runChat(backend, chat);
   const events: ModelChatEvent[] = [];
   const ids: number[] = [];
@@ -141,7 +144,7 @@ async function* answerOnce(
           predictedTokens: ids.length,
           predictedMs: performance.now() - began - firstMs,
         };
-        const { content, reasoning } = collectEvents(events.filter((event) => event.type !== 'toolResult'));
+        const { content, reasoning } = collectEvents(events.filter((event) => event.type !== 'toolResult' && event.type !== 'leftOut'));
         const toolCalls = events.flatMap((event) => (event.type === 'toolCall' ? [event.call] : []));
         const { promptIds, leftOut } = chat;
         const told = { content, reasoning, toolCalls, finishReason, leftOut, promptIds, ids };

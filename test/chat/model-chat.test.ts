@@ -32,7 +32,7 @@ it('streams events whose sum is the result', async () => {
 it('logprobs: with the events as they come, one for each token in the result', async () => {
   const chat = model.chat(first, { ...greedy, logprobs: 2 });
   const told = [];
-  for await (const event of chat) if (event.type !== 'toolResult') told.push(...(event.logprobs ?? []));
+  for await (const event of chat) if ('logprobs' in event) told.push(...(event.logprobs ?? []));
   const { ids, logprobs } = await chat.result();
   expect(logprobs?.map(({ id }) => id)).toEqual(ids);
   expect(logprobs!.every(({ id, top }) => top.length === 2 && top[0].id === id)).toBe(true);
@@ -310,6 +310,12 @@ describe('a conversation that outgrows the context', () => {
       expect(promptIds.length).toBeLessThanOrEqual(1024 - 24);
       const perTurn = model.tokenize(`u:${turn(39)[0].content as string}\na:Answer 39.\n`).length + 8;
       expect(promptIds.length, 'no room for one more').toBeGreaterThan(1024 - 24 - perTurn);
+    }
+    // Whoever stops an answer has been told before.
+    const chat = model.chat(long, { ...greedy, onContextFull: 'shift' });
+    for await (const event of chat) {
+      expect(event).toEqual({ type: 'leftOut', messages: expect.any(Number) as number });
+      break;
     }
     const none = await model.chat(first, { ...greedy, onContextFull: 'shift' }).result();
     expect(none.leftOut).toBe(0);

@@ -123,8 +123,7 @@ async function* answer({ task, options, leaveOut, signal }: AnswerRequest): Asyn
     if (event.type !== 'toolCall') yield event;
     else yield { type: 'toolCall', call: { id: event.call.id ?? newId(), name: event.call.name, arguments: event.call.arguments } };
   }
-  const { finishReason, promptIds, ids, timings, leftOut } = await chat.result();
-  if (leftOut > 0) yield { type: 'leftOut', messages: leftOut };
+  const { finishReason, promptIds, ids, timings } = await chat.result();
   return end(finishReason, promptIds, ids, timings);
 }
 
@@ -148,5 +147,7 @@ export const backend: Backend = {
       : [],
   ),
   problem: signal(undefined),
+  count: (text) => loaded.value?.model.tokenize(text).length ?? 0,
+  enlarge: 'load the model with a larger context (under Models)',
   answer,
 };

@@ -194,6 +194,19 @@ export async function useFull(hands) {
   if (await page.$('.message [role=alert]')) fault('an error is left of what was answered');
   await hands.many(6);
   await look('left-out');
+
+  // A file that alone is larger than the context: nothing that could be left out would help.
+  await attach(hands, 'longer.txt', long.repeat(3));
+  await see('the file', () => document.querySelector('.chips') !== null);
+  await say('too long');
+  await see('what can be done', () =>
+    /The last message alone has [\d,]+ tokens, but the context has room for 32,768.* Shorten the message or its files, or start the server/.test(
+      document.querySelector('.message:last-child [role=alert]')?.textContent,
+    ),
+  );
+  if (/Leave out/.test(await page.$eval('.message:last-child', ({ textContent }) => textContent)))
+    fault('to leave out the oldest is offered where it does not help');
+  await look('too-long');
 }
 
 /** Values out of bounds are refused, and the settings say so. */
