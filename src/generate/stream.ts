@@ -7,6 +7,22 @@ export interface Stream<Part, Result> extends AsyncIterable<Part> {
   result(): Promise<Result>;
 }
 
+/** Fields of results, which people look for at the stream itself if they await that. An undefined text would tell them nothing. */
+const OF_RESULT = 'text content reasoning toolCalls messages steps finishReason stopText ids promptIds logprobs timings leftOut'.split(' ');
+
+/** Adds properties that throw, hidden from whatever lists or copies an object's. */
+function withoutResult<S extends object>(what: string, stream: S): S {
+  const missing = (name: string) => ({
+    get(): never {
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `this ${what} has no ${name} yet; expected \`const { ${name} } = await ${what}.result()\`, or \`for await\` over its parts`,
+      );
+    },
+  });
+  return Object.defineProperties(stream, Object.fromEntries(OF_RESULT.map((name) => [name, missing(name)])));
+}
+
 /**
  * Wraps a generator, whose return value is the whole result, as a stream: iterate over it once, or
  * await the result. Leaving the iteration early rejects result() with an AbortError.
@@ -44,13 +60,13 @@ export function createStream<Part, Result>(what: string, make: () => AsyncGenera
       },
     };
   };
-  return {
+  return withoutResult(what, {
     [Symbol.asyncIterator]: start,
     result() {
       if (!started) void drain(start()).catch(() => {});
       return result;
     },
-  };
+  });
 }
 
 async function drain(parts: AsyncIterator<unknown, void>): Promise<void> {
