@@ -14,70 +14,70 @@ export interface LoadOptions extends WebOptions {
   /**
    * Threads that compute. Default: the cores this process may use; 1 if the build has no threads.
    */
-  threads?: number;
+  threads?: number | undefined;
   /**
    * Most tokens of a sequence. 0: the trained context. Default: the trained context, but at most
    * 4096.
    */
-  contextLength?: number;
+  contextLength?: number | undefined;
   /**
    * `simd`, `relaxed` or `dotadd` (relaxed SIMD with i32 dots, for CPUs with sdot or AVX-VNNI),
    * each also with `-threads`. Default: the best build that runs here.
    */
-  build?: Build;
+  build?: Build | undefined;
   /**
    * Makes embeddings (model.embed) with a model that could also generate. Default: as the file is
    * made for.
    */
-  embeddings?: boolean;
+  embeddings?: boolean | undefined;
   /**
    * Number of sequences that can be computed at the same time. Each has a cache of contextLength.
    * Default 1; 8 for embeddings.
    */
-  parallel?: number;
+  parallel?: number | undefined;
   /**
    * Checkpoints of recurrent states for each sequence, so that a conversation whose end was changed
    * is not computed from the start. Each takes the memory of a state: 0.1 MB in LFM2 350M, 19 MB in
    * Qwen 3.5 0.8B, 50 MB in Qwen 3.5 4B. Models without recurrent layers need none. Default 8.
    */
-  ctxCheckpoints?: number;
+  ctxCheckpoints?: number | undefined;
   /**
    * Least number of tokens between these checkpoints. The oldest ones are thinned out. Default 64.
    */
-  checkpointMinStep?: number;
+  checkpointMinStep?: number | undefined;
   /**
    * Type of keys and values in the cache: `f16`, `f32`, `q8_0` (half the memory of f16) or `q4_0`
    * (a quarter; visibly less exact). `bf16`, `q5_1`, `q5_0`, `q4_1` and `iq4_nl` lie between; they
    * are unpacked for every token, which takes time in long contexts. Heads are padded to whole
    * blocks. Default `f16`.
    */
-  cacheTypeK?: KvType;
-  cacheTypeV?: KvType;
+  cacheTypeK?: KvType | undefined;
+  cacheTypeV?: KvType | undefined;
   /**
    * Rotates keys and values in caches of q8_0, q5_1, q5_0, q4_1, q4_0 and iq4_nl, like llama.cpp,
    * if the head size is a multiple of 64. This spreads outliers over all dimensions, which loses
    * less. Default true.
    */
-  cacheRotation?: boolean;
+  cacheRotation?: boolean | undefined;
   /**
    * For models with predictors of the neurons that fire (PowerInfer's files): lowest predictor
    * score for which a neuron is computed. A larger value skips more neurons and loses more.
    * Default: the file's powerinfer.sparse_threshold, or 0.
    */
-  sparseThreshold?: number;
+  sparseThreshold?: number | undefined;
   /**
    * For models with rows of heads (`attn_output_t`, which `quantlet sparsify --heads` writes):
    * fraction of attention heads to use for generated tokens, most important first (Deja Vu).
    * Prompts use all heads, except for tokens whose log probabilities are wanted. Default: all, by
    * the dense weights.
    */
-  attnHeads?: number;
+  attnHeads?: number | undefined;
   /**
    * Bits of the activations in products with quantised weights, 8 or 4. With 4, codes are -7 to 7,
    * with the same memory and time: it measures the loss of 4-bit activations (W4A4), with and
    * without a rotation. Default 8.
    */
-  actBits?: 4 | 8;
+  actBits?: 4 | 8 | undefined;
   /**
    * Memory layout of weights of IQ1_S to IQ3_S and TQ1_0. Results are the same bits.
    * - `compact`: as many bytes as in the file.
@@ -87,29 +87,29 @@ export interface LoadOptions extends WebOptions {
    *   otherwise, with `weightsMemory`, and if the free memory is unknown (browsers; Node on systems
    *   other than Linux).
    */
-  iqWeights?: 'auto' | 'compact' | 'fast';
+  iqWeights?: 'auto' | 'compact' | 'fast' | undefined;
   /**
    * FlashDecoding++: largest score that every part of attention assumes, for this model
    * (bench/unified-max.ts finds it). Parts with scores far from it are computed again without the
    * assumption. Default: each part computes its own maximum, which is as fast here.
    */
-  unifiedMax?: number;
+  unifiedMax?: number | undefined;
   /**
    * Most bytes of weights in memory. Layers that do not fit are read from the file for every step,
    * while others are computed. A step then takes as long as reading them. Default: all weights.
    */
-  weightsMemory?: number;
+  weightsMemory?: number | undefined;
   /**
    * For models that compute only the neurons that fire (PowerInfer's layout, `ffn_down_t`): keeps
    * the neurons' rows in the file. A step reads the rows that its tokens need. The rows that the
    * last tokens used (this many) stay in memory, because most of them fire again ("LLM in a
    * flash"). 0 keeps none. The model must be in files. Default: all rows are in memory.
    */
-  neuronWindow?: number;
+  neuronWindow?: number | undefined;
   /** LoRA adapters (GGUF) with their scales, applied while the model runs. Several add up. */
-  lora?: readonly LoraAdapter[];
+  lora?: readonly LoraAdapter[] | undefined;
   /** Most prompt tokens of one step. Default 512. */
-  batchSize?: number;
+  batchSize?: number | undefined;
   /**
    * Positions of one step whose logits can be read; more than `parallel` only for measuring texts.
    * Default: `parallel`.
@@ -145,28 +145,28 @@ export interface LoadOptions extends WebOptions {
    * sequences needs memory for the logits of its longest draft: n_vocab * 4 bytes a token, 12 MB
    * for 48 tokens of 64000. Default: none.
    */
-  speculation?: SpeculationOptions;
+  speculation?: SpeculationOptions | undefined;
   /**
    * Replaces metadata of the file, by key, like llama.cpp's --override-kv:
    * `{ 'llama.rope.freq_base': 500000 }`.
    */
-  overrideKv?: Readonly<Record<string, GGUFValue>>;
+  overrideKv?: Readonly<Record<string, GGUFValue>> | undefined;
   /**
    * Name of the model in lists and answers. Default: general.name of the file, else its
    * architecture.
    */
-  name?: string;
+  name?: string | undefined;
   /**
    * Chat template that replaces the file's tokenizer.chat_template: Jinja source, or the name of
    * one of llama.cpp's (`chatml`, `llama3` ...).
    */
-  chatTemplate?: string;
+  chatTemplate?: string | undefined;
   /**
    * Runs a few steps after loading until V8 has optimised the kernels. Default true. 'short': only
    * if steps are so short that fewer threads may be faster, which these steps find out. This is for
    * programs that ask at once and only once, because their first step does the rest.
    */
-  warmUp?: boolean | 'short';
+  warmUp?: boolean | 'short' | undefined;
   /**
    * 256-bit code by V8's revectoriser, an experiment of V8 that makes prompts about 1.4 times as
    * fast, with the same bits. Needs Node 24 or newer on x64 with AVX2. 'auto': if available; true:
@@ -178,13 +178,13 @@ export interface LoadOptions extends WebOptions {
    * which takes about 0.2 s, and during that time V8's flags are changed for the whole process. It
    * is off by default because programs should know of both.
    */
-  turbo?: Turbo;
+  turbo?: Turbo | undefined;
   /** Ends loading with signal.reason; frees everything read so far. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** Called with the progress of loading. */
-  onProgress?: (progress: LoadProgress) => void;
+  onProgress?: ((progress: LoadProgress) => void) | undefined;
   /** Origin of models of the Hugging Face hub, and the folder that keeps them. */
-  hub?: HubOptions;
+  hub?: HubOptions | undefined;
 }
 
 /** Every option and its kind. Builds, adapters and speculation are checked where they are used. */

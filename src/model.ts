@@ -255,7 +255,7 @@ export class Model {
    * @throws ERR_INVALID_ARGUMENT if the model is not a reranker, ERR_CONTEXT_FULL for a pair that
    * is too long, ERR_DISPOSED, or signal.reason
    */
-  async rank(query: string, documents: readonly string[], options?: { signal?: AbortSignal }): Promise<number[]> {
+  async rank(query: string, documents: readonly string[], options?: { signal?: AbortSignal | undefined }): Promise<number[]> {
     this.internals.assertUsable();
     const { signal } = checkOptions('rank', options, { signal: KIND.signal });
     const { rank } = await import('./generate/embed.ts');
@@ -310,7 +310,7 @@ export class Model {
    * @throws ERR_STATE for bytes that are damaged or of another model or cache type,
    * ERR_CONTEXT_FULL; the model stays usable
    */
-  async loadState(state: Uint8Array, options?: { signal?: AbortSignal }): Promise<number[]> {
+  async loadState(state: Uint8Array, options?: { signal?: AbortSignal | undefined }): Promise<number[]> {
     this.internals.assertUsable();
     const { loadState } = await import('./generate/saved-sequence.ts');
     return loadState(this.internals, this.metadata, state, checkOptions('loadState', options, { signal: KIND.signal }));

@@ -5,31 +5,36 @@ import { isRecord } from './json.ts';
 
 /** A tool call inside an assistant message; `arguments` is JSON text (OpenAI's form) or the object itself. */
 export interface ChatToolCall {
-  readonly id?: string;
-  readonly type?: 'function';
+  readonly id?: string | undefined;
+  readonly type?: 'function' | undefined;
   readonly function: { readonly name: string; readonly arguments: string | object };
 }
 
 /** One part of a message's content. Only text is understood. */
 export interface ChatPart {
   readonly type: string;
-  readonly text?: string;
+  readonly text?: string | undefined;
 }
 
 /** A message in OpenAI's spelling, which is also what chat templates read. */
 export interface ChatMessage {
   readonly role: string;
-  readonly content?: string | null | readonly ChatPart[];
-  readonly name?: string;
-  readonly tool_calls?: readonly ChatToolCall[];
-  readonly tool_call_id?: string;
-  readonly reasoning_content?: string;
+  readonly content?: string | null | readonly ChatPart[] | undefined;
+  readonly name?: string | undefined;
+  readonly tool_calls?: readonly ChatToolCall[] | undefined;
+  readonly tool_call_id?: string | undefined;
+  readonly reasoning_content?: string | undefined;
 }
 
 /** A function that the model may call; `parameters` is its JSON schema. */
 export interface ChatTool {
   readonly type: 'function';
-  readonly function: { readonly name: string; readonly description?: string; readonly parameters?: object; readonly strict?: boolean };
+  readonly function: {
+    readonly name: string;
+    readonly description?: string | undefined;
+    readonly parameters?: object | undefined;
+    readonly strict?: boolean | undefined;
+  };
 }
 
 const kindOf = (value: unknown): string => (Array.isArray(value) ? 'a list' : typeName(value));

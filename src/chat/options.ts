@@ -14,7 +14,7 @@ export interface ChatBackend {
   /** Tokens of prompt and answer together. */
   readonly contextLength: number;
   /** An encoder reads prompts, which take no room from the answer then. */
-  readonly encoder?: boolean;
+  readonly encoder?: boolean | undefined;
   /** @throws QuantletError ERR_CHAT_TEMPLATE where the model's template does not parse */
   readonly chatTemplate: ChatTemplate;
   /** Text of the beginning-of-sequence token, '' where the model has none. */
@@ -23,7 +23,7 @@ export interface ChatBackend {
   /** The same as work that pauses. Absent: long texts hold up the event loop. */
   encodeWork?(text: string, options?: EncodeOptions): Work<number[]>;
   /** Absent: what people say in a conversation can forge control tokens, the ends of turns among them. */
-  breaksIn?: BreaksIn;
+  breaksIn?: BreaksIn | undefined;
   generate(prompt: readonly number[], options: GenerateOptions): Generation;
 }
 
@@ -51,36 +51,36 @@ export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpe
    * `shift`: the oldest turns behind the system message are left out, as few as will do. `truncate-middle`: those behind the first turn. The last turn stays.
    */
   onContextFull?: GenerateOptions['onContextFull'];
-  tools?: readonly ChatTool[];
+  tools?: readonly ChatTool[] | undefined;
   /** `auto`: the model decides; `none`: no calls; `required`: a call; a name, here or as OpenAI has it: a call of that tool. */
-  toolChoice?: ToolChoice;
+  toolChoice?: ToolChoice | undefined;
   /** False: the answer ends after its first call. */
-  parallelToolCalls?: boolean;
+  parallelToolCalls?: boolean | undefined;
   /** False leaves reasoning and its markers in the content. */
-  reasoning?: boolean;
+  reasoning?: boolean | undefined;
   /**
    * Tokens of reasoning at most: then its end is written in place of what the model would go on with, as llama.cpp's --reasoning-budget does.
    * 0: none, and templates that know `enable_thinking` are told so; -1 (default): no limit. Answers that a grammar or a format holds do not reason.
    */
-  reasoningBudget?: number;
+  reasoningBudget?: number | undefined;
   /** What is written before that end: a last thought in the model's place. Default ''. */
-  reasoningBudgetMessage?: string;
+  reasoningBudgetMessage?: string | undefined;
   /**
    * Read the text of control tokens (`<|im_end|>`) in messages, tools and variables as those tokens, as llama-server does: whoever writes a
    * message can then write turns of others. Default false: they stay text.
    */
-  parseSpecial?: boolean;
+  parseSpecial?: boolean | undefined;
   /** Further variables of the template, `enable_thinking` for instance. */
-  templateVariables?: Readonly<Record<string, unknown>>;
+  templateVariables?: Readonly<Record<string, unknown>> | undefined;
   /** An answer that fills the context goes on, behind so many tokens of its prompt: what servers are asked for. @internal */
   answerShift?: { readonly keep: number };
   /**
    * The last message, the assistant's, is how the answer begins: what comes goes on from there (vLLM's and transformers' name). `true`: with its content,
    * or with its reasoning where there is no content; `content` and `reasoning` say which. Default false.
    */
-  continueFinalMessage?: Continuation;
+  continueFinalMessage?: Continuation | undefined;
   /** False: the prompt ends with the last message, without the header of an answer (transformers' name). Default true. */
-  addGenerationPrompt?: boolean;
+  addGenerationPrompt?: boolean | undefined;
 }
 
 const { special: _, keep: __, spanBudget: ___, begun: ____, ...TEXT_OPTIONS } = GENERATE_OPTIONS;

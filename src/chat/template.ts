@@ -15,15 +15,15 @@ import { checkMessages, checkTools, completeTool, fullTool, type ChatMessage, ty
 
 export interface RenderOptions {
   readonly messages: readonly ChatMessage[];
-  readonly tools?: readonly ChatTool[];
+  readonly tools?: readonly ChatTool[] | undefined;
   /** End with the header of the assistant's answer. Default true. */
-  readonly addGenerationPrompt?: boolean;
+  readonly addGenerationPrompt?: boolean | undefined;
   /** End within the last message, the assistant's, which the answer goes on with. Default false. */
-  readonly continueFinal?: Continuation;
+  readonly continueFinal?: Continuation | undefined;
   /** Further variables of the template, `enable_thinking` for instance. */
-  readonly extra?: Readonly<Record<string, unknown>>;
+  readonly extra?: Readonly<Record<string, unknown>> | undefined;
   /** Finds control tokens in what people wrote, which are then to stay text. Absent: they are read. */
-  readonly breaksIn?: BreaksIn;
+  readonly breaksIn?: BreaksIn | undefined;
 }
 
 export interface ChatTemplate {

@@ -9,9 +9,9 @@ import type { Data, DataByType, DataOf, ReadAs } from './data.ts';
 
 export interface EngineOptions {
   /** Threads that compute; default: the cores this process may use. Results are the same bits for any number. */
-  threads?: number;
+  threads?: number | undefined;
   /** Bytes for tensors, intermediate results and plans. Made once, never grown; untouched pages cost nothing on most systems. Default 64 MiB. */
-  memoryBytes?: number;
+  memoryBytes?: number | undefined;
   /** A build instead of the best one that runs here. @see BUILDS */
   build?: Build | undefined;
   /** @see LoadOptions.turbo */

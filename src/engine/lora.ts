@@ -14,7 +14,7 @@ import type { Bytes } from '../io/source.ts';
 export interface LoraAdapter {
   source: ModelSource;
   /** How much of the adapter is added; 1: as it was trained. Default 1. */
-  scale?: number;
+  scale?: number | undefined;
 }
 
 /** Looked into where it is opened. */

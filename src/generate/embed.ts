@@ -13,10 +13,10 @@ export interface EmbedOptions {
    * Method that reduces token vectors to one. Default: as the file says, else mean for encoders and
    * last for decoders.
    */
-  pooling?: Exclude<Pooling, 'none' | 'rank'>;
+  pooling?: Exclude<Pooling, 'none' | 'rank'> | undefined;
   /** Divides each vector by its length, so that a dot product is the cosine. Default true. */
-  normalize?: boolean;
-  signal?: AbortSignal;
+  normalize?: boolean | undefined;
+  signal?: AbortSignal | undefined;
 }
 
 const POOLINGS: readonly Pooling[] = ['mean', 'cls', 'last'];

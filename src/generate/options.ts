@@ -7,25 +7,25 @@ import type { Timings } from './timings.ts';
 
 export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
   /** Most new tokens; undefined or -1: until the model ends the text or the context is full. */
-  maxTokens?: number;
+  maxTokens?: number | undefined;
   /** Texts that end the generation and are not part of its text. */
-  stop?: string | readonly string[];
+  stop?: string | readonly string[] | undefined;
   /** Ends the generation with signal.reason. The model stays usable. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /**
    * Reads control tokens (`<|im_start|>`) in the prompt's text as these tokens, as llama-completion
    * does. Default true.
    */
-  parseSpecial?: boolean;
+  parseSpecial?: boolean | undefined;
   /** Continues after end-of-generation tokens. Default false. */
-  ignoreEos?: boolean;
+  ignoreEos?: boolean | undefined;
   /**
    * Adds to each part, and to the result, the log probability of each token and of this many most
    * probable tokens. Undefined: none.
    */
-  logprobs?: number;
+  logprobs?: number | undefined;
   /** Writes control tokens as text, except those that end the text. Default false. */
-  special?: boolean;
+  special?: boolean | undefined;
   /**
    * Action if prompt and text together exceed the context. `error` (default) throws
    * ERR_CONTEXT_FULL, for a prompt that does not fit and for a text that fills the context before
@@ -33,17 +33,17 @@ export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
    * again, and continues. `truncate-middle` cuts the middle out of a prompt that is too long, and
    * ends the text when the context is full.
    */
-  onContextFull?: 'error' | 'shift' | 'truncate-middle';
+  onContextFull?: 'error' | 'shift' | 'truncate-middle' | undefined;
   /**
    * With `shift`: number of first prompt tokens that are never dropped, in addition to the token
    * that begins a sequence; -1: all. At most half of the context. Default 0.
    */
-  keep?: number;
+  keep?: number | undefined;
   /**
    * Drafts with fewer types or shorter than the model was loaded for, or not at all (false). Only
    * the speed depends on it.
    */
-  speculation?: GenerateSpeculation | false;
+  speculation?: GenerateSpeculation | false | undefined;
   /**
    * Limit that chat derives from reasoningBudget. Not available together with a grammar.
    * @internal

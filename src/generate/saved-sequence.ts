@@ -23,8 +23,8 @@ export interface SaveStateOptions {
    * Saves the part of this prompt that is in the cache, from the sequence that has most of it. With
    * an encoder, all of the prompt or nothing. Default: the whole sequence that was computed last.
    */
-  prompt?: string | readonly number[];
-  signal?: AbortSignal;
+  prompt?: string | readonly number[] | undefined;
+  signal?: AbortSignal | undefined;
 }
 
 /** A slot by its number, instead of any. */

@@ -7,8 +7,8 @@ import { plainFormat, type PlainFormat, type ResponseFormat } from './schema-sou
 
 export interface ConstraintOptions {
   /** A grammar in llama.cpp's GBNF that the text must follow; not together with a responseFormat. */
-  grammar?: string;
-  responseFormat?: ResponseFormat;
+  grammar?: string | undefined;
+  responseFormat?: ResponseFormat | undefined;
   /** The end of the prompt that the grammar or format reads as the beginning of the text: an answer that has begun. @internal */
   begun?: string;
 }

@@ -9,11 +9,15 @@ import { hintOf } from '../nearest.ts';
  */
 export type ResponseFormat =
   | { readonly type: 'text' }
-  | { readonly type: 'json_object'; readonly schema?: object }
+  | { readonly type: 'json_object'; readonly schema?: object | undefined }
   | { readonly type: 'json_schema'; readonly schema: object }
   | {
       readonly type: 'json_schema';
-      readonly json_schema: { readonly schema?: object; readonly name?: string; readonly strict?: boolean | null };
+      readonly json_schema: {
+        readonly schema?: object | undefined;
+        readonly name?: string | undefined;
+        readonly strict?: boolean | null | undefined;
+      };
     };
 
 /** A response format in one form. */

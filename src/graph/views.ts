@@ -18,9 +18,9 @@ import {
 
 export interface ViewOptions {
   /** Strides of dimensions 1 to 3 in bytes, 0 repeats a row; those not given are contiguous. */
-  nb?: readonly number[];
+  nb?: readonly number[] | undefined;
   /** Bytes from the first element of the tensor. Default 0. */
-  offset?: number;
+  offset?: number | undefined;
 }
 
 const VIEW_OPTIONS: Kinds<ViewOptions> = {

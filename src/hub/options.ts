@@ -6,29 +6,29 @@ import type { CreateWorker } from '../web/workers.ts';
 /** Where models of the Hugging Face hub come from, and where what is downloaded is kept. */
 export interface HubOptions {
   /** Access token of the hub, for repositories that are private or gated; it is sent to the hub alone. Node, Deno and Bun: by default HF_TOKEN. */
-  token?: string;
+  token?: string | undefined;
   /** The hub's address. Default `https://huggingface.co`; Node, Deno and Bun: MODEL_ENDPOINT or HF_ENDPOINT. */
-  endpoint?: string;
+  endpoint?: string | undefined;
   /** Node, Deno and Bun: where models are kept. Default: QUANTLET_CACHE, else `quantlet` in the system's cache folder. */
-  folder?: string;
+  folder?: string | undefined;
   /** Node, Deno and Bun: use what was downloaded before, and ask nobody. */
-  offline?: boolean;
+  offline?: boolean | undefined;
 }
 
 export interface DownloadOptions extends HubOptions {
   /** Get it again even if it is there. */
-  reload?: boolean;
+  reload?: boolean | undefined;
   /** Headers of the requests. */
-  headers?: Readonly<Record<string, string>>;
+  headers?: Readonly<Record<string, string>> | undefined;
   /** Ends the download with signal.reason; what came is kept, and the next download goes on. */
-  signal?: AbortSignal;
-  onProgress?: (progress: LoadProgress) => void;
+  signal?: AbortSignal | undefined;
+  onProgress?: ((progress: LoadProgress) => void) | undefined;
   /** Browsers: as loadModel has it. */
-  createWorker?: CreateWorker;
+  createWorker?: CreateWorker | undefined;
 }
 
 /** The same for remove(). */
-export type RemoveOptions = ListOptions & { signal?: AbortSignal };
+export type RemoveOptions = ListOptions & { signal?: AbortSignal | undefined };
 
 /** A model that is kept, whole or not. */
 export interface KeptModel {

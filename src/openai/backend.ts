@@ -20,12 +20,12 @@ export interface Backend extends ChatBackend {
   /** Generations that run at the same time; the rest of the requests wait. */
   readonly parallel: number;
   /** The kernels' build, and whether they have 256-bit code: for /props. */
-  readonly build?: string;
-  readonly turbo?: boolean;
+  readonly build?: string | undefined;
+  readonly turbo?: boolean | undefined;
   /** What the model's file sets in place of the sampler's defaults. */
-  readonly samplerDefaults?: SamplerOptions;
+  readonly samplerDefaults?: SamplerOptions | undefined;
   /** Whether tokens are drafted and verified several at a time. */
-  readonly speculative?: boolean;
+  readonly speculative?: boolean | undefined;
   detokenize(ids: Iterable<number>, options?: { special?: boolean }): string;
   /** detokenize() as work that pauses. Absent: long lists of ids hold up the event loop. */
   decodeWork?(ids: Iterable<number>, options?: { special?: boolean }): Work<string>;
@@ -36,13 +36,13 @@ export interface Backend extends ChatBackend {
   /** Scores of documents for a query, in their order; higher is more relevant. Absent, or throwing, where the model is not a reranker. */
   rank?(query: string, documents: readonly string[], options: { signal?: AbortSignal }): Promise<readonly number[]>;
   /** `general.architecture` of the model's file. */
-  readonly architecture?: string;
+  readonly architecture?: string | undefined;
   /** The sequences in the cache. Absent where there are none. */
   readonly slots?: ModelSlots | undefined;
   /** Absent where the model cannot fill in the middle of a text. */
   readonly fim?: FimTokens | undefined;
   /** The LoRA adapters that are applied. */
-  readonly adapters?: readonly AppliedAdapter[];
+  readonly adapters?: readonly AppliedAdapter[] | undefined;
 }
 
 /** How many tokens texts have together, as `usage` counts them. */

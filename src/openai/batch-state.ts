@@ -23,9 +23,9 @@ export type { BatchObject, BatchStatus, BatchStore, FileObject } from './batch-o
 
 export interface BatchesOptions {
   /** Maximum bytes of a file. Default 200 MiB, as at OpenAI. */
-  maxFileBytes?: number;
+  maxFileBytes?: number | undefined;
   /** Maximum bytes of all files together. Default 10 GiB. */
-  maxStoredBytes?: number;
+  maxStoredBytes?: number | undefined;
 }
 
 /** The files and batches of one folder or other store. One server has it at a time. */

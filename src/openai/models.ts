@@ -9,7 +9,7 @@ export interface ModelEntry {
   /** The name by which requests ask for it. */
   readonly id: string;
   /** Bytes of memory it will take, as far as is known before it is loaded: the size of its file, say. */
-  readonly bytes?: number;
+  readonly bytes?: number | undefined;
   load(): Promise<LoadedModel>;
 }
 
@@ -21,11 +21,11 @@ export interface LoadedModel extends Backend {
 
 export interface ModelsOptions {
   /** Models that are loaded at the same time. Default 4. */
-  maxLoaded?: number;
+  maxLoaded?: number | undefined;
   /** Bytes of memory that loaded models take together. Default: no limit. */
-  maxBytes?: number;
+  maxBytes?: number | undefined;
   /** Requests that wait until a model is loaded; more get 429. Default 64. */
-  maxWaiting?: number;
+  maxWaiting?: number | undefined;
 }
 
 const MODEL_ENTRY: Kinds<ModelEntry> = { id: required(KIND.string), bytes: KIND.atLeast0, load: required(KIND.function) };

@@ -12,71 +12,71 @@ export interface HandlerOptions {
   /** Keys that clients must send as a bearer token; none: everyone may. */
   apiKey?: string | readonly string[] | undefined;
   /** Origins whose pages may read answers; `localhost` among them: those of this machine, at any port; true: all. Default false. */
-  cors?: boolean | readonly string[];
+  cors?: boolean | readonly string[] | undefined;
   /** Hosts (names or addresses, without a port) that requests may be for; others get 403. Default: any. For servers that only this machine reaches: LOOPBACK_HOSTS. */
-  allowedHosts?: readonly string[];
+  allowedHosts?: readonly string[] | undefined;
   /** Read the text of control tokens (`<|im_end|>`) in messages as those tokens, as llama-server does. Default false: they stay text. */
-  parseSpecial?: boolean;
+  parseSpecial?: boolean | undefined;
   /**
    * An assistant's message at the end of a conversation is how the answer begins, as with llama-server's --prefill-assistant and in Anthropic's protocol.
    * False: it is a whole message, and a new answer begins. Default true.
    */
-  prefillAssistant?: boolean;
+  prefillAssistant?: boolean | undefined;
   /** Bytes of a request body at most. Default 10 MiB. */
-  maxBodyBytes?: number;
+  maxBodyBytes?: number | undefined;
   /** Bytes of all requests together: bodies that are not yet answered, and answers that are not yet read. More get 503. Default 64 MiB. */
-  maxBufferedBytes?: number;
+  maxBufferedBytes?: number | undefined;
   /** Characters of all strings of a request together, names of fields among them; more get 413. Default 2^20. */
-  maxTextChars?: number;
+  maxTextChars?: number | undefined;
   /** Messages of a conversation; more get 413. Default 4096. */
-  maxMessages?: number;
+  maxMessages?: number | undefined;
   /** Milliseconds for a request body to arrive. Default 30 s. Timers end at 2^31 - 1 (25 days): more means that, here and below. */
-  bodyTimeoutMs?: number;
+  bodyTimeoutMs?: number | undefined;
   /** Milliseconds for an answer, waiting included; 0 for no limit. Default 1 h: a slow machine may read a long prompt for a good part of it. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
   /** Milliseconds of silence before a stream pings, by a comment or as its protocol has it; 0: never. A request's `sse_ping_interval` (seconds) goes first. Default 30 s. */
-  ssePingMs?: number;
+  ssePingMs?: number | undefined;
   /** Requests that wait for a place at most; more get 429. Default 64. */
-  maxQueue?: number;
+  maxQueue?: number | undefined;
   /** Refuse (404) requests that name another model. Default false: one model is served, whatever its name. */
-  checkModel?: boolean;
+  checkModel?: boolean | undefined;
   /** What requests leave out: options of the sampler, `maxTokens`, `stop`, `special` (of texts without turns), a grammar or a format. */
-  defaults?: RequestDefaults;
+  defaults?: RequestDefaults | undefined;
   /** The same of conversations: variables of the template, and what becomes of reasoning. */
-  chatDefaults?: ChatDefaults;
+  chatDefaults?: ChatDefaults | undefined;
   /**
    * An answer that fills the context goes on, as with llama-server's --context-shift: behind the first `keep` tokens of its prompt the older half is forgotten.
    * Only maxTokens, the model and `timeoutMs` end it then. Default: it ends there.
    */
-  contextShift?: { readonly keep: number };
+  contextShift?: { readonly keep: number } | undefined;
   /** How /v1/embeddings makes a vector of the vectors of tokens. Default: as the model's file says. */
-  pooling?: NonNullable<EmbedOptions['pooling']>;
+  pooling?: NonNullable<EmbedOptions['pooling']> | undefined;
   /** What the vectors of /v1/embeddings are divided by, as llama-server's --embd-normalize says: -1 nothing, 0 so that the largest number is 32760, p their p-norm. Default 2. */
-  embdNormalize?: number;
+  embdNormalize?: number | undefined;
   /** /infill puts the suffix before the prefix, which some models for code want. Default false. */
-  spmInfill?: boolean;
+  spmInfill?: boolean | undefined;
   /** Where /slots/{id} saves sequences and finds them again; without it these requests get 501. */
-  slotStore?: SlotStore;
+  slotStore?: SlotStore | undefined;
   /** Files and batches (openBatches); without them /v1/files and /v1/batches get 501. */
-  batches?: Batches;
+  batches?: Batches | undefined;
   /** Serve GET /slots. Default true. */
-  slots?: boolean;
+  slots?: boolean | undefined;
   /** Answer POST /props, which has nothing to set. Default false. */
-  props?: boolean;
+  props?: boolean | undefined;
   /** Serve GET /metrics. Default true. */
-  metrics?: boolean;
+  metrics?: boolean | undefined;
   /** Path before all others: with `/api`, /v1/models is at /api/v1/models. Default none. */
-  apiPrefix?: string;
+  apiPrefix?: string | undefined;
   /** An HTML page to serve at /. */
-  page?: string;
+  page?: string | undefined;
   /** What is served to GET where no endpoint is, by its path (decoded, from a slash on); undefined: nothing there. No key is needed, as for `page`. */
-  files?: (path: string) => Promise<Response | undefined>;
+  files?: ((path: string) => Promise<Response | undefined>) | undefined;
   /** Aborts: the server stops. Answers that have not ended end with an error, streams with that of their protocol. Batches end by their own close(). */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** Called once per request, when its answer is complete or given up. */
-  onAccess?: (access: Access) => void;
+  onAccess?: ((access: Access) => void) | undefined;
   /** Called with failures of the server itself (status 500 and above), which clients are told little about. */
-  onError?: (error: unknown) => void;
+  onError?: ((error: unknown) => void) | undefined;
 }
 
 /** A line of the access log. */

@@ -10,63 +10,63 @@ export interface SamplerOptions {
   /**
    * divides the logits; 0 or less chooses the most probable token, of equals the lowest id (greedy)
    */
-  temperature?: number;
+  temperature?: number | undefined;
   /** keep the k most probable tokens; 0 or less: all */
-  topK?: number;
+  topK?: number | undefined;
   /** keep the most probable tokens whose probabilities add up to p; 1: all */
-  topP?: number;
+  topP?: number | undefined;
   /** keep tokens at least minP times as probable as the most probable one; 0: all */
-  minP?: number;
+  minP?: number | undefined;
   /**
    * divides positive and multiplies negative logits of tokens among the last repeatLastN; 1: off
    */
-  repeatPenalty?: number;
+  repeatPenalty?: number | undefined;
   /** subtracted from a logit once for every time the token is among the last repeatLastN; 0: off */
-  frequencyPenalty?: number;
+  frequencyPenalty?: number | undefined;
   /** subtracted once from the logit of every token among the last repeatLastN; 0: off */
-  presencePenalty?: number;
+  presencePenalty?: number | undefined;
   /** number of last tokens that the three penalties apply to; 0: none, -1: all */
-  repeatLastN?: number;
+  repeatLastN?: number | undefined;
   /** DRY: penalty = dryMultiplier * dryBase^(repeated tokens - dryAllowedLength); 0: off */
-  dryMultiplier?: number;
-  dryBase?: number;
+  dryMultiplier?: number | undefined;
+  dryBase?: number | undefined;
   /** DRY: a token is penalised if it makes a repetition longer than this many tokens */
-  dryAllowedLength?: number;
+  dryAllowedLength?: number | undefined;
   /** DRY: number of last tokens searched for repetitions; 0: none, -1: all */
-  dryPenaltyLastN?: number;
+  dryPenaltyLastN?: number | undefined;
   /** DRY: strings that end a repetition; it is not followed back across them */
-  drySequenceBreakers?: readonly string[];
+  drySequenceBreakers?: readonly string[] | undefined;
   /** keep logits within n standard deviations of the largest; 0 or less: all */
-  topNSigma?: number;
+  topNSigma?: number | undefined;
   /**
    * locally typical sampling: keep tokens whose surprise is nearest to the expected one, until
    * their probabilities exceed p; 1: off
    */
-  typicalP?: number;
+  typicalP?: number | undefined;
   /** XTC: probability of removing the most probable tokens if several are likely; 0: off */
-  xtcProbability?: number;
+  xtcProbability?: number | undefined;
   /** XTC: probability from which a token is likely; above 0.5: off */
-  xtcThreshold?: number;
+  xtcThreshold?: number | undefined;
   /**
    * dynamic temperature: temperature varies by this much up and down, with the entropy of the
    * candidates; 0: off
    */
-  dynatempRange?: number;
-  dynatempExponent?: number;
+  dynatempRange?: number | undefined;
+  dynatempExponent?: number | undefined;
   /** 1 or 2: version of Mirostat, which replaces all steps except logitBias and temperature */
-  mirostat?: number;
+  mirostat?: number | undefined;
   /** Mirostat: target surprise, in bits */
-  mirostatTau?: number;
+  mirostatTau?: number | undefined;
   /** Mirostat: learning rate */
-  mirostatEta?: number;
+  mirostatEta?: number | undefined;
   /** least number of tokens that top_p, min_p, typical and XTC keep */
-  minKeep?: number;
+  minKeep?: number | undefined;
   /** added to the logits of these tokens first; -Infinity bans a token */
-  logitBias?: Readonly<Record<number, number>> | ReadonlyMap<number, number>;
+  logitBias?: Readonly<Record<number, number>> | ReadonlyMap<number, number> | undefined;
   /** steps to apply, in this order, by llama.cpp's names (SAMPLER_NAMES). Others have no effect */
-  samplers?: readonly SamplerName[];
+  samplers?: readonly SamplerName[] | undefined;
   /** integer 0 .. 2^32 - 1; -1 or omitted: random */
-  seed?: number;
+  seed?: number | undefined;
 }
 
 /** Steps of a sampler by llama.cpp's names, in llama.cpp's order. */

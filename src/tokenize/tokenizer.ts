@@ -19,21 +19,21 @@ import { createWpm, lowered } from './wpm.ts';
 
 export interface EncodeOptions {
   /** Put bos, eos, cls and sep where the model wants them; default true. */
-  addSpecial?: boolean;
+  addSpecial?: boolean | undefined;
   /** Read the text of control tokens (`<|im_start|>`) as those tokens; default false, so that user text cannot forge them. */
-  parseSpecial?: boolean;
+  parseSpecial?: boolean | undefined;
   /** Ascending UTF-16 offsets that no control token may reach across: how what people say in a conversation stays text. */
-  breaks?: readonly number[];
+  breaks?: readonly number[] | undefined;
 }
 
 export interface DecodeOptions {
   /** Show control tokens; default false. */
-  special?: boolean;
+  special?: boolean | undefined;
   /**
    * Take out the spaces before punctuation and contractions, as `llama_detokenize` does for this kind of vocabulary. Default: only for WordPiece, whose
    * tokens have lost where spaces were; elsewhere it would take spaces that the text really has.
    */
-  cleanSpaces?: boolean;
+  cleanSpaces?: boolean | undefined;
 }
 
 /** Text to token ids and back. */

@@ -6,29 +6,29 @@ import { checkOptions, KIND, type Kind, type Kinds } from '../../options.ts';
 
 export interface DraftSimpleOptions {
   /** Most tokens of a draft. Default 3. */
-  nMax?: number;
+  nMax?: number | undefined;
   /** Shorter drafts are not used. Default 0. */
-  nMin?: number;
+  nMin?: number | undefined;
   /** Probability below which drafting stops before a token. Default 0. */
-  pMin?: number;
+  pMin?: number | undefined;
 }
 
 export interface NgramSimpleOptions {
   /** Number of last tokens that must have occurred before. Default 12. */
-  sizeN?: number;
+  sizeN?: number | undefined;
   /** Most tokens of a draft, taken from after the earlier occurrence. Default 48. */
-  sizeM?: number;
+  sizeM?: number | undefined;
   /** Least number of earlier occurrences. Default 1. */
-  minHits?: number;
+  minHits?: number | undefined;
 }
 
 export interface NgramModOptions {
   /** Number of last tokens that are looked up. Default 24. */
-  nMatch?: number;
+  nMatch?: number | undefined;
   /** Drafts that cannot reach this length are not used. Default 48. */
-  nMin?: number;
+  nMin?: number | undefined;
   /** Most tokens of a draft. Default 64. */
-  nMax?: number;
+  nMax?: number | undefined;
 }
 
 /** Types in llama.cpp's order. If several are enabled, the first that has a draft is used. */
@@ -41,10 +41,10 @@ export type SpeculationType = (typeof SPECULATION_TYPES)[number];
  */
 export interface GenerateSpeculation {
   /** `none`, or one or more of `ngram-simple`, `ngram-mod`, `draft-simple`. */
-  type?: SpeculationType | 'none' | readonly (SpeculationType | 'none')[];
-  draft?: DraftSimpleOptions;
-  ngramSimple?: NgramSimpleOptions;
-  ngramMod?: Pick<NgramModOptions, 'nMin' | 'nMax'>;
+  type?: SpeculationType | 'none' | readonly (SpeculationType | 'none')[] | undefined;
+  draft?: DraftSimpleOptions | undefined;
+  ngramSimple?: NgramSimpleOptions | undefined;
+  ngramMod?: Pick<NgramModOptions, 'nMin' | 'nMax'> | undefined;
 }
 
 export interface DraftModelOptions extends DraftSimpleOptions {
@@ -52,12 +52,12 @@ export interface DraftModelOptions extends DraftSimpleOptions {
    * The draft model (GGUF): a small one with the same vocabulary. If given, the default of `type`
    * is `draft-simple`.
    */
-  model?: ModelSource | readonly ModelSource[];
+  model?: ModelSource | readonly ModelSource[] | undefined;
   /** Threads of the draft model. Default: those of the model. */
-  threads?: number;
+  threads?: number | undefined;
   /** Type of the draft model's KV cache. Default `f16`. */
-  cacheTypeK?: KvType;
-  cacheTypeV?: KvType;
+  cacheTypeK?: KvType | undefined;
+  cacheTypeV?: KvType | undefined;
 }
 
 /**
@@ -65,8 +65,8 @@ export interface DraftModelOptions extends DraftSimpleOptions {
  * own.
  */
 export interface SpeculationOptions extends GenerateSpeculation {
-  draft?: DraftModelOptions;
-  ngramMod?: NgramModOptions;
+  draft?: DraftModelOptions | undefined;
+  ngramMod?: NgramModOptions | undefined;
 }
 
 /** Resolved options. */
