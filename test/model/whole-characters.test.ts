@@ -117,3 +117,14 @@ it("log probabilities give a token's bytes, and the whole characters of its text
     ['\ufffd', [0x9f]],
   ]);
 });
+
+it('lists of ids that are cut have U+FFFD where bytes are missing, and tokenBytes() has those that are there', () => {
+  const ids = model.tokenize('a🦙', { addSpecial: false });
+  const bytes = ids.map((id) => [...model.tokenBytes(id)]);
+  expect(Buffer.from(bytes.flat()).toString().trimStart()).toBe('a🦙');
+  expect(model.detokenize(ids).trimStart()).toBe('a🦙');
+  expect(model.detokenize(ids.slice(0, -1)).trimStart()).toBe('a\ufffd');
+  const decoder = new TextDecoder();
+  const streamed = ids.slice(0, -1).map((id) => decoder.decode(model.tokenBytes(id), { stream: true }));
+  expect(streamed.join('').trimStart()).toBe('a');
+});

@@ -40,6 +40,20 @@ it('an answer that is stopped has said what was left out', async () => {
   expect(parts[0]).toMatchObject({ messages: expect.any(Number) as number });
 });
 
+it('goes on with the beginning of JSON, within its schema', async () => {
+  const schema = { type: 'object', properties: { city: { enum: ['Oslo'] } }, required: ['city'], additionalProperties: false };
+  const messages = [
+    { role: 'user' as const, content: 'Where?' },
+    { role: 'assistant' as const, content: '{"city": "O' },
+  ];
+  const { signal } = new AbortController();
+  const options = { maxTokens: 40, temperature: 0, responseFormat: { type: 'json_schema' as const, schema } };
+  let text = '';
+  for await (const part of backend.answer({ model: 'tiny', task: { messages, continues: true }, options, leaveOut: false, signal }))
+    if (part.type === 'content') text += part.delta;
+  expect(JSON.parse(`{"city": "O${text}`)).toEqual({ city: 'Oslo' });
+});
+
 it('counts tokens, and says how the context can be larger', async () => {
   expect(await backend.count('Once upon a time', 'tiny', new AbortController().signal)).toBe(model.tokenize('Once upon a time').length);
   expect(backend.enlarge).toMatch(/larger context/);
