@@ -3,8 +3,8 @@ import { groupFolders, type TextOf } from '../threads/cgroup.ts';
 
 /**
  * Memory that Linux gives without ending a process: memory that is free or can be reclaimed, plus
- * swap, within the limits of its control groups (v2 or v1). Undefined on other systems, whose figures
- * leave out memory that they would give.
+ * swap, within the limits of its control groups (v2 or v1). Undefined on other systems, whose
+ * figures leave out memory that they would give.
  * @param text returns a file's text; throws if there is no such file
  */
 export function freeMemory(text: TextOf): number | undefined {
