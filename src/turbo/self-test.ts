@@ -59,8 +59,9 @@ import { ARENA_BASE, createMemory } from '../wasm/memory.ts';
 const NE0 = 768;
 const ROWS = 40;
 /**
- * Numbers of columns for every path: one, two, three, every width up to 8, 16 and more, and every
- * remainder after fours.
+ * Numbers of columns for every path: 1, 2 and 3 columns, widths of gemm_16xn up to 16, and tiles of
+ * four with each remainder.
+ *
  */
 const COLUMNS = [1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 17, 18, 19] as const;
 const MOST_COLUMNS = Math.max(...COLUMNS);

@@ -22,7 +22,7 @@ const LONGEST_MS = 60_000;
 const LOST = /^.*unrecognized flag.*$/m;
 /** Exit code of Node's abort() on Windows, which has no signals. */
 const ABORTED = 134;
-/** Windows gives a process that crashes a status from here on as its exit code. */
+/** On Windows, an exit code from here on is the status of a crash. */
 const CRASHED = 0x80000000;
 const STATUS_CONTROL_C_EXIT = 0xc000013a;
 
@@ -97,7 +97,10 @@ export async function runSelfTest(
   });
 }
 
-/** What the end of the self-test's process means. @internal */
+/**
+ * Interprets the end of the self-test's process.
+ * @internal
+ */
 export function outcomeOf(error: ExecFileException | null, stdout: string, stderr: string, longestMs: number): Outcome {
   const lost = LOST.exec(stderr);
   if (lost) return { why: `this V8 has lost a flag (${printable(lost[0])})`, kept: true };
@@ -127,7 +130,10 @@ function answerOf(text: string): { differ?: string[]; why?: string } | undefined
   }
 }
 
-/** Fingerprint of everything that V8's code depends on. (node:crypto would take 5 ms to import.) */
+/**
+ * Fingerprint of the inputs of V8's code: versions, CPU, flags, and the bytes of the build.
+ * (node:crypto would take 5 ms to import.)
+ */
 const keyOf = (bytes: Uint8Array): string =>
   createFingerprint()
     .add(Buffer.from(JSON.stringify([process.version, process.versions.v8, process.arch, cpus()[0]?.model, cpuFlags(), TURBO_FLAGS])))
