@@ -1,6 +1,7 @@
 /**
- * Bits of a token's attributes, with the values of llama.cpp's `LLAMA_TOKEN_ATTR_*`. `turn` is quantlet's own: such a token begins or ends a turn, but is
- * shown as text and always recognised in text.
+ * Bits of a token's attributes, with the values of llama.cpp's `LLAMA_TOKEN_ATTR_*`. `turn` is
+ * quantlet's own: such a token begins or ends a turn, but is shown as text and always recognised in
+ * text.
  */
 export const attr = {
   unknown: 1,

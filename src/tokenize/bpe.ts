@@ -7,7 +7,10 @@ import { byteToken } from './spm.ts';
 import type { Vocab } from './vocab.ts';
 import { createWordCache } from './word-cache.ts';
 
-/** GPT-2's letter for every byte: printable Latin-1 stands for itself, the rest is moved above U+0100. */
+/**
+ * GPT-2's letter for every byte: printable Latin-1 stands for itself, other bytes become letters
+ * above U+0100.
+ */
 export const letterOfByte: readonly string[] = (() => {
   const letters: string[] = [];
   let moved = 256;
@@ -22,13 +25,19 @@ export const byteOfLetter: ReadonlyMap<string, number> = new Map(letterOfByte.ma
 
 interface MergeTable {
   readonly pairs: PairTable;
-  /** Texts that merges speak of and the vocabulary does not have; their symbols are numbered from `tokens.length` on. */
+  /**
+   * Texts named by merges but missing in the vocabulary. Their symbols are numbered from
+   * `tokens.length` on.
+   */
   readonly extra: string[];
   symbolOf(text: string): number;
   rules: MergeRules;
 }
 
-/** The merges as integers. What a merge makes is looked up when it is first done: most of 300000 never are. */
+/**
+ * Reads the merges as integers. The result of a merge is looked up when the merge is first done:
+ * most of 300000 merges never are.
+ */
 function readMerges(vocab: Vocab): MergeTable {
   const { tokens, merges, idOf } = vocab;
   const nVocab = tokens.length;
@@ -69,10 +78,13 @@ function readMerges(vocab: Vocab): MergeTable {
   return { pairs, extra, symbolOf, rules };
 }
 
-/** Bytes or characters of a long word between two places where the work may pause. */
+/** Bytes or characters of a long word between two points where the work may pause. */
 const STRIDE = 4096;
 
-/** Byte-pair encoding of words (llama.cpp's `llm_tokenizer_bpe`): over GPT-2's byte letters, or over characters with `<0x0A>` for the rest. */
+/**
+ * Byte-pair encoding of words (llama.cpp's `llm_tokenizer_bpe`): over GPT-2's byte letters, or over
+ * characters, with `<0x0A>` for bytes that the vocabulary lacks.
+ */
 export function createBpe(vocab: Vocab): EncodeText {
   const { pre, tokens, idOf } = vocab;
   const nVocab = tokens.length;
@@ -114,7 +126,8 @@ export function createBpe(vocab: Vocab): EncodeText {
     yield* mergeSymbols(symbols, table.rules);
     if (!symbols.some((symbol) => symbol >= nVocab)) return symbols;
 
-    // What the vocabulary lacks goes out byte by byte where it has those, and is dropped where not, as natively.
+    // As in llama.cpp, text that the vocabulary lacks is written byte by byte, without bytes that
+    // it lacks too.
     const ids: number[] = [];
     for (const symbol of symbols) {
       if (symbol < nVocab) {

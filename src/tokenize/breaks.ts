@@ -1,26 +1,30 @@
-/** Where a text that somebody else wrote could be read as control tokens. */
+/** Places where a text from outside could be read as control tokens. */
 import type { Work } from '../slices.ts';
 import { createTrie } from './trie.ts';
 import { attr } from './attr.ts';
 import type { Vocab } from './vocab.ts';
 
 /**
- * The offsets (for EncodeOptions.breaks) that keep every control token in a text from being read, and every one that begins or ends in it and
- * goes on in what is written before or after. None for nearly all texts. It may pause wherever it yields.
+ * Finds offsets (for EncodeOptions.breaks) that keep control tokens in a text from being read, and
+ * also those that begin or end in it and continue in the text before or after. Nearly all texts
+ * have none. The work may pause at each yield.
  * @param keep texts of control tokens that may be read
  */
 export type BreaksIn = (text: string, keep?: ReadonlySet<string>) => Work<readonly number[]>;
 
-/** Characters between two places where the work may pause. */
+/** Characters between two points where the work may pause. */
 const STRIDE = 8192;
 
-/** Unit by unit, surrogates too. */
+/** Reversed by UTF-16 units, surrogates too. */
 const reversed = (text: string): string => Array.from({ length: text.length }, (_, i) => text[text.length - 1 - i]).join('');
 
 export function createBreaksIn({ tokens, attrs }: Vocab): BreaksIn {
   const ids = [...attrs.keys()].filter((id) => attrs[id] & (attr.control | attr.unknown | attr.turn) && tokens[id] !== '');
   const { edges, tokenAt } = createTrie(tokens, ids);
-  /** The same tokens from their ends, for texts that begin as a token ends: looked for one after the other, they would be read once for each. */
+  /**
+   * The same tokens reversed, to find texts that begin with the end of a token. Searching for the
+   * tokens one by one would read the text once for each.
+   */
   const backwards = createTrie(
     ids.map((id) => reversed(tokens[id])),
     [...ids.keys()],
@@ -31,10 +35,10 @@ export function createBreaksIn({ tokens, attrs }: Vocab): BreaksIn {
   let longest = 0;
   for (const id of ids) longest = Math.max(longest, tokens[id].length);
 
-  /** Behind the character at `at`: a surrogate pair is not cut. */
+  /** Offset after the character at `at`. A surrogate pair is not cut. */
   const behind = (text: string, at: number): number => at + (text.codePointAt(at)! > 0xffff ? 2 : 1);
 
-  /** Does the text begin as a control token ends, or is it all inside of one? */
+  /** True if the text begins with the end of a control token, or lies within one. */
   const endsToken = (text: string): boolean => {
     if (text === '') return false;
     if (text.length < longest && all.includes(text)) return true;
@@ -71,7 +75,7 @@ export function createBreaksIn({ tokens, attrs }: Vocab): BreaksIn {
         found = true;
         alone = end === behind(text, at);
       }
-      // The text ends within a token: what follows could complete it.
+      // The text ends within a token, which later text could complete.
       if (!found && node === undefined) continue;
       if (alone && breaks.at(-1) !== at) breaks.push(at);
       breaks.push(behind(text, at));

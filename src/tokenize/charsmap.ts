@@ -1,7 +1,10 @@
 /** SentencePiece's precompiled normalization rules. */
 import { QuantletError } from '../errors.ts';
 
-/** The longest rule that applies to the bytes at `at`: how many bytes it eats and what it writes; undefined where none does. */
+/**
+ * Longest rule that applies to the bytes at `at`: the number of bytes it consumes, and its
+ * replacement; undefined if no rule applies.
+ */
 export type Charsmap = (text: Uint8Array, at: number) => { length: number; replacement: Uint8Array } | undefined;
 
 const damaged = (what: string): never => {
@@ -9,9 +12,10 @@ const damaged = (what: string): never => {
 };
 
 /**
- * SentencePiece's precompiled normalization: u32 length of a double array, the array, then NUL-terminated replacements.
- * The array is a trie over bytes, XOR-compressed (Kanda 2018): an entry has BASE in bits 10-30 (shifted by 8 where bit 9 is set), bit 8 says
- * that BASE leads to a value, bits 0-7 (and 31) must repeat the byte that led here.
+ * Reads SentencePiece's precompiled normalization: u32 length of a double array, the array, then
+ * NUL-terminated replacements. The array is a trie over bytes, XOR-compressed (Kanda 2018). An
+ * entry has BASE in bits 10-30 (shifted by 8 if bit 9 is set). Bit 8 says that BASE leads to a
+ * value. Bits 0-7 (and 31) must repeat the byte that led here.
  */
 export function readCharsmap(bytes: Uint8Array): Charsmap {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

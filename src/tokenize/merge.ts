@@ -1,23 +1,27 @@
 import type { Work } from '../slices.ts';
 
-/** Which neighbours may become one symbol. Symbols are small integers; what they stand for is the caller's business. */
+/**
+ * Merges of neighbouring symbols. Symbols are small integers, whose meaning only the caller knows.
+ */
 export interface MergeRules {
   /** A handle for the merge of these two neighbours, or -1. */
   find(left: number, right: number): number;
-  /** The merge with the smallest priority is done first; of equal ones the leftmost. */
+  /** Priority of a merge: the smallest comes first, and of equal ones the leftmost. */
   priority(merge: number): number;
-  /** The symbol the merge makes. */
+  /** Symbol that replaces the merged pair. */
   result(merge: number): number;
 }
 
-// Below this many symbols looking at every pair again beats a queue: words of ordinary text are shorter.
+// With fewer symbols, scanning every pair again is faster than a queue. Words of ordinary text are
+// shorter.
 const scanLimit = 24;
-/** Symbols or merges between two places where a long word may pause. */
+/** Symbols or merges between two points where the work may pause. */
 const stride = 2048;
 
 /**
- * Merges neighbours, best first, until none is left: the loop that byte-pair encoding and SentencePiece's BPE share.
- * `symbols` is changed in place and its new length returned. O(n log n), so a text without a single space costs no more.
+ * Merges neighbours, best first, until no merge applies: the loop shared by byte-pair encoding and
+ * SentencePiece's BPE. Changes `symbols` in place and returns its new length. O(n log n), also for
+ * a text without a single space.
  */
 export function* mergeSymbols(symbols: number[], rules: MergeRules): Work<number> {
   return symbols.length <= scanLimit ? mergeByScan(symbols, rules) : yield* mergeByQueue(symbols, rules);
@@ -63,7 +67,8 @@ function* mergeByQueue(symbols: number[], rules: MergeRules): Work<number> {
     next[i] = i + 1 < n ? i + 1 : -1;
   }
 
-  // A binary heap of (priority, left position, merge). An entry is stale when `current[left]` is another merge by now.
+  // A binary heap of (priority, left position, merge). An entry is stale if `current[left]` is
+  // another merge by now.
   const priorities: number[] = [];
   const lefts: number[] = [];
   const merges: number[] = [];
@@ -132,7 +137,10 @@ function* mergeByQueue(symbols: number[], rules: MergeRules): Work<number> {
   return kept;
 }
 
-/** An open-addressing table from a pair of symbols to an integer: half the memory of a Map and no key objects. */
+/**
+ * Open-addressing hash table from a pair of symbols to an integer. Takes half the memory of a Map,
+ * and no key objects.
+ */
 export interface PairTable {
   get(left: number, right: number): number | undefined;
   set(left: number, right: number, value: number): void;
@@ -143,7 +151,7 @@ export function createPairTable(expected: number): PairTable {
   while (size < expected * 2) size *= 2;
   let cells = new Int32Array(size * 3).fill(-1);
   let count = 0;
-  // Multipliers from Knuth's golden ratio and its square spread consecutive ids over the table.
+  // Multipliers (one from Knuth's golden ratio) that spread consecutive ids over the table.
   const slot = (left: number, right: number): number => {
     let at = Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b);
     at = (at ^ (at >>> 15)) & (size - 1);

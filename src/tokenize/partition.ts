@@ -8,32 +8,38 @@ import type { Vocab } from './vocab.ts';
 export type Fragment = string | number;
 
 /**
- * Cuts special tokens out of a text before anything else reads it.
+ * Cuts special tokens out of a text, before any other step.
  * @param breaks ascending UTF-16 offsets that no control token may reach across
  */
 export type Partition = (text: string, parseSpecial: boolean, breaks: readonly number[]) => Work<readonly Fragment[]>;
 
-/** isspace() of the C locale: characters that tokens with lstrip or rstrip take. */
+/** isspace() of the C locale, which decides what is stripped next to a special token. */
 const isSpace = (text: string, at: number): boolean => {
   const unit = text.charCodeAt(at);
   return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d);
 };
 
-/** Steps between two pauses. */
+/** Steps between two points where the work may pause. */
 const STRIDE = 8192;
 
-/** Owners of a unit of the text: nobody, a token, a token that strips white space on its left or on its right. */
+/**
+ * Owner of a unit of the text: none, a token, or a token that strips white space on its left or
+ * right.
+ */
 const FREE = 0;
 const TOKEN = 1;
 const LEFT = 2;
 const RIGHT = 3;
 
-/** Tokens that count only if special tokens are parsed. */
+/** Tokens that are cut out only if special tokens are parsed. */
 const PARSED = attr.control | attr.unknown;
 /** Tokens that may not reach across a break. */
 const UNBROKEN = PARSED | attr.turn;
 
-/** Tells if one of `breaks` lies inside [start, end). A single character has no inside: both its sides must be breaks. */
+/**
+ * True if one of `breaks` lies inside [start, end). A single character has no inside: for it both
+ * ends must be breaks.
+ */
 export function isBroken(breaks: readonly number[], start: number, end: number): boolean {
   let low = 0;
   let high = breaks.length;
@@ -69,8 +75,9 @@ const createFinder = (tokens: readonly string[], ids: readonly number[]) => {
 type Finder = ReturnType<typeof createFinder>;
 
 /**
- * llama.cpp's `tokenizer_st_partition`: control and unknown tokens count only with `parseSpecial`, user-defined ones
- * always; longer tokens (in bytes) are cut out of the whole text before shorter ones, and each from left to right.
+ * llama.cpp's `tokenizer_st_partition`. Control and unknown tokens are cut only with
+ * `parseSpecial`, user-defined ones always. Longer tokens (in bytes) are cut out of the whole text
+ * before shorter ones, and each from left to right.
  */
 export function createPartition(vocab: Vocab): Partition {
   const ranks = rankSpecial(vocab);
@@ -87,8 +94,9 @@ export function createPartition(vocab: Vocab): Partition {
 }
 
 /**
- * Cuts one text. The writer of a text decides how many special tokens it has, and how many different ones: so each place
- * is offered to its longest token only, and to a shorter one if another token has taken a part of the longer one's text.
+ * Cuts one text, which may have any number of special tokens, and different ones. So each place of
+ * the text is offered to its longest token first, and to a shorter one only if another token has
+ * taken a part of the longer one's text.
  */
 class Cutter {
   readonly #vocab: Vocab;
@@ -170,7 +178,10 @@ class Cutter {
     }
   }
 
-  /** Gives tokens their places, rank by rank. Writes who owns each unit, and the token that begins at each place. */
+  /**
+   * Gives tokens their places, rank by rank. Writes the owner of each unit, and the token that
+   * begins at each place.
+   */
   *#takePlaces(owners: Uint8Array, idAt: Int32Array): Work<void> {
     for (let rank = this.#lowest; rank <= this.#highest; rank++) {
       const list = this.#places.get(rank);
@@ -182,7 +193,8 @@ class Cutter {
       for (const at of list) {
         if (this.#pauseIsDue()) yield;
         if (owners[at] !== FREE) continue;
-        // Earlier tokens are at least as long: one that overlaps this place owns its first unit or its last.
+        // Tokens cut earlier are at least as long. So if one of them overlaps this one, it owns its
+        // first or its last unit.
         if (owners[at + length - 1] !== FREE) {
           const shorter = this.#longestAt(at, length - 1);
           if (shorter >= 0) this.#offer(shorter, at);

@@ -1,4 +1,4 @@
-/** The bytes that a token stands for. */
+/** Bytes of a token. */
 import { byteOfLetter } from './bpe.ts';
 import { tokenByte } from './spm.ts';
 import { attr } from './attr.ts';
@@ -6,7 +6,10 @@ import { escapedSpace, type Vocab } from './vocab.ts';
 
 const empty = new Uint8Array(0);
 
-/** The bytes of one token (llama.cpp's `token_to_piece`): nothing for control and unknown tokens unless `special`, nothing for unused ones. */
+/**
+ * Returns the bytes of one token (llama.cpp's `token_to_piece`). Control and unknown tokens are
+ * empty unless `special`; unused ones are always empty.
+ */
 export function createPieces(vocab: Vocab): (id: number, special: boolean) => Uint8Array {
   const { tokens, attrs } = vocab;
   const encoder = new TextEncoder();
@@ -22,7 +25,10 @@ export function createPieces(vocab: Vocab): (id: number, special: boolean) => Ui
   };
 }
 
-/** GPT-2's byte letters as bytes. Tokens with other characters exist in damaged files only; llama.cpp shows those as this does. */
+/**
+ * GPT-2's byte letters as bytes. Other characters occur only in tokens of damaged files; the output
+ * for these is llama.cpp's.
+ */
 function fromLetters(text: string): Uint8Array {
   const bytes: number[] = [];
   const encoder = new TextEncoder();

@@ -1,39 +1,46 @@
 /**
- * How byte-pair vocabularies want text cut into words before merging: a list of patterns, each applied to the pieces the one before left
- * (llama.cpp's `tokenizer.ggml.pre`, its regexes and flags as facts). A piece is the text of a match, or what lies between two.
- * In these patterns `\s` means Unicode's White_Space, which JavaScript's does not quite.
+ * Pre-tokenizers: the patterns that cut text into words before a byte-pair vocabulary merges
+ * (llama.cpp's `tokenizer.ggml.pre`, its regexes and flags). Each pattern of a list is applied to
+ * the pieces that the one before left. A piece is the text of a match, or the text between two. In
+ * these patterns `\s` means Unicode's White_Space, which differs slightly from JavaScript's.
  */
 export interface PreTokenizer {
   readonly name: string;
   readonly split: readonly (string | Splitter)[];
   /** A word that is a token is that token, whatever the merges say. */
   readonly ignoreMerges?: boolean;
-  /** The model's default for add_bos where the file says nothing. */
+  /** The model's default for add_bos if the file does not say. */
   readonly addBos?: boolean;
-  /** The file's add_bos is overruled. */
+  /** Overrules the file's add_bos. */
   readonly alwaysBos?: boolean;
-  /** Merges join characters, and what the vocabulary lacks is bytes as `<0x0A>`, as in SentencePiece; not GPT-2's byte letters. */
+  /**
+   * Merges join characters, and bytes that the vocabulary lacks are `<0x0A>`, as in SentencePiece,
+   * instead of GPT-2's byte letters.
+   */
   readonly characters?: boolean;
   /** Spaces are U+2581. */
   readonly escapeSpaces?: boolean;
-  /** What lies between two matches is no word and left out. */
+  /** Text between two matches is dropped. */
   readonly onlyMatches?: boolean;
-  /** Decoding leaves spaces before punctuation alone (llama.cpp's clean_spaces is off). */
+  /** Decoding leaves spaces before punctuation (llama.cpp's clean_spaces is off). */
   readonly keepSpaces?: boolean;
   /** A run of newlines that is a token is that token. */
   readonly newlineRuns?: boolean;
 }
 
-/** Cuts one piece further; the parts joined are the piece. */
+/** Cuts one piece further. The parts joined are the piece. */
 export type Splitter = (piece: string) => string[];
 
 const contraction = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])";
 const spaces = '\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+';
 const gpt2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-/** The line of cl100k and its many children; they differ in how many digits go together. */
+/** The family of cl100k. Its members differ in how many digits go together. */
 const cl100k = (digits: string, start = `${contraction}|`): string =>
   `${start}[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${digits}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|${spaces}`;
-/** The line of o200k: words break where lower case turns to upper case (letters without case count as both). */
+/**
+ * The family of o200k: words break where lower case turns to upper case (letters without case count
+ * as both).
+ */
 const o200k = (upper: string, lower: string, tail: string, digits: string): string =>
   `[^\\r\\n\\p{L}\\p{N}]?${upper}*${lower}+${tail}|[^\\r\\n\\p{L}\\p{N}]?${upper}+${lower}*${tail}|${digits}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|${spaces}`;
 const upper = '[^\\P{L}a-z]';
@@ -64,7 +71,10 @@ const casedLetters =
   '\\ua78b-\\ua78e\\uab70-\\uabbf\\ufb00-\\ufb06\\ufb13-\\ufb17\\uff21-\\uff3a\\uff41-\\uff5a\\u{10400}-\\u{1044f}\\u{104b0}-\\u{104d3}\\u{104d8}-\\u{104fb}' +
   '\\u{10c80}-\\u{10cb2}\\u{10cc0}-\\u{10cf2}\\u{118a0}-\\u{118df}\\u{1e900}-\\u{1e943}';
 
-/** Numbers in groups of three from the right (afmoe, tiny_aya). What stands before a number stays with its first group: the next pattern parts them. */
+/**
+ * Cuts numbers into groups of three digits from the right (afmoe, tiny_aya). Text before a number
+ * stays with its first group; the next pattern separates them.
+ */
 const threesFromRight: Splitter = (piece) => {
   const parts: string[] = [];
   let from = 0;
@@ -85,7 +95,10 @@ const threesFromRight: Splitter = (piece) => {
   return parts;
 };
 
-/** A cut before every third digit from the right of a run (superbpe), which a look-ahead would find in quadratic time. */
+/**
+ * Cuts before every third digit from the right of a run (superbpe). A look-ahead would take
+ * quadratic time.
+ */
 const cutBeforeThrees: Splitter = (piece) => {
   const parts: string[] = [];
   let from = 0;
@@ -216,7 +229,10 @@ const byName: ReadonlyMap<string, PreTokenizer> = new Map(
   kinds.flatMap(([names, kind]) => names.split(' ').map((name) => [name, { name, ...kind, keepSpaces: keepingSpaces.has(name) }])),
 );
 
-/** The pre-tokenizer of that name. A missing or unknown one becomes `default` with a warning, where llama.cpp warns of the missing and refuses the unknown. */
+/**
+ * The pre-tokenizer of that name. If the name is missing or unknown, it is `default`, with a
+ * warning. (llama.cpp warns of a missing name and refuses an unknown one.)
+ */
 export function preTokenizer(name: unknown, warnings: string[]): PreTokenizer {
   const found = typeof name === 'string' ? byName.get(name) : undefined;
   if (found) return found;

@@ -2,18 +2,18 @@
 import { QuantletError, tell } from '../errors.ts';
 import { attr } from './attr.ts';
 
-/** Ids with a meaning of their own; undefined where the vocabulary has none. */
+/** Ids with a meaning of their own; undefined if the vocabulary has no such token. */
 export interface SpecialTokens {
   readonly bos: number | undefined;
   readonly eos: number | undefined;
   /** End of turn (`<|im_end|>`, `<|eot_id|>`, ...). */
   readonly eot: number | undefined;
-  /** End of message, where the model goes on after a tool's answer. */
+  /** End of message: the model continues after a tool's answer. */
   readonly eom: number | undefined;
   readonly unk: number | undefined;
   readonly sep: number | undefined;
   readonly pad: number | undefined;
-  /** What bert calls the first token; llama.cpp treats it as bos. */
+  /** BERT's name for the first token; llama.cpp treats it as bos. */
   readonly cls: number | undefined;
   readonly mask: number | undefined;
   /** Fill in the middle. */
@@ -25,18 +25,18 @@ export interface SpecialTokens {
   readonly fimSep: number | undefined;
 }
 
-/** Ids with which a prompt marks where a text goes on, for models that were trained to fill in the middle. */
+/** Ids that mark the place to fill in a prompt, for models trained to fill in the middle. */
 export interface FimTokens {
-  /** Before what comes first, before what comes last, before what is wanted. */
+  /** Marks of the text before, of the text after, and of the wanted text. */
   readonly prefix: number;
   readonly suffix: number;
   readonly middle: number;
-  /** Before the name of a repository, and before the name of each of its files. */
+  /** Marks of the name of a repository, and of the name of each of its files. */
   readonly repository: number | undefined;
   readonly file: number | undefined;
 }
 
-/** Undefined where one of the three that it takes is missing. */
+/** Undefined if one of the three required ids is missing. */
 export function fimTokens({ fimPre, fimSuf, fimMid, fimRep, fimSep }: SpecialTokens): FimTokens | undefined {
   if (fimPre === undefined || fimSuf === undefined || fimMid === undefined) return undefined;
   return { prefix: fimPre, suffix: fimSuf, middle: fimMid, repository: fimRep, file: fimSep };
@@ -64,7 +64,7 @@ const keys: Readonly<Record<Name, readonly string[]>> = {
   fimSep: ['fim_sep_token_id'],
 };
 
-/** What llama.cpp assumes for each kind of vocabulary before it looks at the file. */
+/** llama.cpp's assumptions for each kind of vocabulary, before it reads the file. */
 const assumed: Readonly<Record<string, Partial<Found>>> = {
   llama: { bos: 1, eos: 2, unk: 0 },
   gpt2: { bos: 11, eos: 11 },
@@ -74,8 +74,9 @@ const assumed: Readonly<Record<string, Partial<Found>>> = {
 };
 
 /**
- * Reads the ids from the metadata; a number that is no id of the vocabulary is left out, with a warning.
- * @throws QuantletError ERR_GGUF_INVALID for what is not a number
+ * Reads the ids from the metadata. A number that is not an id of the vocabulary is ignored, with a
+ * warning.
+ * @throws QuantletError ERR_GGUF_INVALID if a value is not a number
  */
 export function specialTokens(metadata: ReadonlyMap<string, unknown>, kind: string, nVocab: number, warnings: string[]): Found {
   const found = {} as Found;
@@ -92,7 +93,7 @@ export function specialTokens(metadata: ReadonlyMap<string, unknown>, kind: stri
         );
       const id = Number(value);
       if (Number.isInteger(id) && id >= 0 && id < nVocab) found[name] = id;
-      // Converters write 2^32 - 1 for "none"; that is no reason to warn.
+      // Converters write 2^32 - 1 for "none", which needs no warning.
       else if (id !== 0xffffffff && id !== -1)
         warnings.push(`tokenizer.ggml.${key} is ${id}, but the vocabulary has ${nVocab} tokens; ignored`);
     }
@@ -100,7 +101,7 @@ export function specialTokens(metadata: ReadonlyMap<string, unknown>, kind: stri
   return found;
 }
 
-/** Names by which llama.cpp knows the tokens that files forget to declare. */
+/** Names by which llama.cpp finds tokens that files forget to declare. */
 const names: Readonly<Partial<Record<Name, readonly string[]>>> = {
   eot: [
     '<|eot_id|>',
@@ -151,7 +152,7 @@ const names: Readonly<Partial<Record<Name, readonly string[]>>> = {
   fimSep: ['<|file_sep|>'],
 };
 
-/** Names that end generation wherever they occur. */
+/** Names of tokens that always end generation. */
 const eogNames = [
   '<|eot_id|>',
   '<|im_end|>',
@@ -177,18 +178,21 @@ const eogNames = [
   '[e~[',
 ];
 
-/** gpt-oss's channel marks: control tokens in the file, but part of what people must see. */
+/**
+ * gpt-oss's channel marks: control tokens in the file, but part of the text that people must see.
+ */
 const shownNames = ['<|channel|>', '<|message|>', '<|start|>', '<|constrain|>'];
 
 /**
- * How the marks of turns look, `<|im_start|>` or `[INST]`. Files of some fine-tunes declare theirs as user-defined: read in what people say, they would
- * begin a turn, as control tokens would.
+ * Form of the marks of turns, like `<|im_start|>` or `[INST]`. Some fine-tunes declare theirs as
+ * user-defined. In text of a user they would begin a turn, as control tokens would.
  */
 const turnMark = /^(?:<[|\uff5c][^]*[|\uff5c]>|<\/?(?:start|end)_of_[a-z]+>|\[\/?[A-Z_]+\])$/;
 
 /**
- * Completes `special` by name, corrects the attributes of tokens that files mark wrongly and returns the tokens that end generation,
- * as llama.cpp decides it when it loads a vocabulary. Where several names for one role exist it takes any of them, this takes the first listed.
+ * Completes `special` by name, corrects the attributes of tokens that files mark wrongly, and
+ * returns the tokens that end generation, as llama.cpp does when it loads a vocabulary. If several
+ * names exist for one role, llama.cpp takes any of them; this takes the first listed.
  */
 export function endOfGeneration(
   tokens: readonly string[],
@@ -228,7 +232,8 @@ export function endOfGeneration(
     eog.delete(idOf(text));
     attrs[idOf(text)] = bits;
   };
-  // In harmony-like vocabularies <|end|> closes one message of several; in gemma 4's, </s> is an ordinary tag.
+  // In harmony-like vocabularies <|end|> closes one message of several; in gemma 4's, </s> is an
+  // ordinary tag.
   const calls = has('<|call|>') || has('<|calls|>');
   if (has('<|end|>') && calls && (has('<|return|>') || has('<|flush|>'))) drop('<|end|>', attr.userDefined | attr.turn);
   if (has('<|tool_response>') && has('</s>')) drop('</s>', attr.normal);

@@ -7,15 +7,18 @@ import { createWordCache } from './word-cache.ts';
 /** Appends the ids of one fragment of plain text. */
 export type EncodeText = (text: string, out: number[]) => Work<void>;
 
-/** Characters or words between two places where the work may pause. */
+/** Characters or words between two points where the work may pause. */
 const STRIDE = 2048;
-/** The same for characters that are only passed over. */
+/** The same for characters that are only skipped. */
 const LONG = 65_536;
 const SPACE = escapedSpace.charCodeAt(0);
 
 const hex = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
 
-/** Id of the token for a byte (`<0x0A>`, or the character itself as some vocabularies have it), or -1. */
+/**
+ * Id of the token for a byte (`<0x0A>`, or the character itself in some vocabularies), or -1.
+ *
+ */
 export function byteToken(vocab: Vocab, byte: number): number {
   const id = vocab.idOf(hex(byte));
   return id >= 0 ? id : vocab.idOf(String.fromCharCode(byte));
@@ -27,14 +30,16 @@ export function tokenByte(text: string): number {
 }
 
 /**
- * SentencePiece's BPE as llama.cpp does it (`llm_tokenizer_spm`): characters are merged into the neighbouring pair whose token has the
- * highest score; what is no token in the end goes out as bytes. Expects spaces escaped as U+2581, without the model's space prefix.
+ * SentencePiece's BPE as in llama.cpp (`llm_tokenizer_spm`). The neighbouring pair whose token has
+ * the highest score is merged first. Symbols that are not tokens in the end are written as bytes.
+ * Expects spaces escaped as U+2581, without the model's space prefix.
  */
 export function createSpm(vocab: Vocab): EncodeText {
   const { tokens, scores, idOf } = vocab;
   const nVocab = tokens.length;
 
-  // Characters outside the vocabulary can still be part of a token: they get numbers of their own, above the ids.
+  // Characters outside the vocabulary can still be part of a token, so they get numbers above the
+  // ids.
   const newTables = () => {
     const extra: string[] = [];
     const extraIds = new Map<string, number>();
@@ -70,7 +75,8 @@ export function createSpm(vocab: Vocab): EncodeText {
   const encoder = new TextEncoder();
   let tables = newTables();
   function* encodeWhole(text: string): Work<number[]> {
-    // Another text may bring the next tables in a pause: this one keeps those in which its symbols are numbered.
+    // During a pause another text may replace the tables. This text keeps those that number its
+    // symbols.
     const own = tables;
     const { symbolOf, textOf, rules } = own;
     const symbols: number[] = [];
@@ -92,13 +98,13 @@ export function createSpm(vocab: Vocab): EncodeText {
         else if (vocab.special.unk !== undefined) ids.push(vocab.special.unk);
       }
     }
-    // Texts in many scripts must not grow these tables for ever.
+    // Texts in many scripts must not grow these tables without limit.
     if (own === tables && own.large()) tables = newTables();
     return ids;
   }
 
-  // Merging never crosses a border that no token crosses. Where every U+2581 inside the vocabulary starts a token (or follows another
-  // one), text falls apart into words, and words repeat.
+  // Merging never crosses a border that no token crosses. If every U+2581 in the vocabulary starts
+  // a token (or follows another one), text splits into words, and words repeat.
   let words: boolean | undefined;
   const cache = createWordCache();
   return function* (text, out) {

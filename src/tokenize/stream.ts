@@ -1,18 +1,19 @@
-/** Text out of tokens as they are generated. */
+/** Text from tokens while they are generated. */
 import type { Tokenizer } from './tokenizer.ts';
 
-/** Text from tokens as they come. */
+/** Converts tokens to text, one at a time. */
 export interface Detokenizer {
   /**
-   * The text that is complete with this token: '' while a character still lacks bytes. A text that ends there, cut by a limit or by its
-   * reader, ends before that character, as llama-server's does.
+   * Returns the text that is complete with this token: '' while a character still lacks bytes. If
+   * generation ends there, the text ends before that character, as llama-server's does.
    */
   push(id: number): string;
 }
 
 /**
- * A detokenizer for generation: pieces as they are (the first keeps its leading space, as llama.cpp prints it), never half a character;
- * bytes that cannot be UTF-8 become U+FFFD as TextDecoder does it.
+ * A detokenizer for generation. Pieces are unchanged (the first keeps its leading space, as
+ * llama.cpp prints it), and a character is never cut. Bytes that cannot be UTF-8 become U+FFFD, as
+ * TextDecoder does it.
  *
  * @param special shows control tokens too
  */

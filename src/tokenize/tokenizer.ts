@@ -12,17 +12,20 @@ import { createUgm } from './ugm.ts';
 import { escapedSpace, readVocab, type TokenizerMetadata, type TokenizerModel, type Vocab } from './vocab.ts';
 import { createWpm, lowered } from './wpm.ts';
 
-/*
- * Own code, not @huggingface/tokenizers: its 0.2.0, fed from the same metadata, gave 413 of the 414 vectors of nine vocabularies, but at
- * 0.1 MB/s for SentencePiece and 0.8-2.2 MB/s for the others where this reads 5-14 MB/s (Node 20, 300 KB of English, medians of three).
- */
+/* Own code instead of @huggingface/tokenizers, which is several times slower. */
 
 export interface EncodeOptions {
-  /** Put bos, eos, cls and sep where the model wants them; default true. */
+  /** Add bos, eos, cls and sep if the model wants them; default true. */
   addSpecial?: boolean | undefined;
-  /** Read the text of control tokens (`<|im_start|>`) as those tokens; default false, so that user text cannot forge them. */
+  /**
+   * Read the text of control tokens (`<|im_start|>`) as those tokens; default false, so that user
+   * text cannot forge them.
+   */
   parseSpecial?: boolean | undefined;
-  /** Ascending UTF-16 offsets that no control token may reach across: how what people say in a conversation stays text. */
+  /**
+   * Ascending UTF-16 offsets that no control token may reach across. They keep text of a
+   * conversation from being read as control tokens.
+   */
   breaks?: readonly number[] | undefined;
 }
 
@@ -30,8 +33,9 @@ export interface DecodeOptions {
   /** Show control tokens; default false. */
   special?: boolean | undefined;
   /**
-   * Take out the spaces before punctuation and contractions, as `llama_detokenize` does for this kind of vocabulary. Default: only for WordPiece, whose
-   * tokens have lost where spaces were; elsewhere it would take spaces that the text really has.
+   * Remove spaces before punctuation and contractions, as `llama_detokenize` does for this kind of
+   * vocabulary. Default: only for WordPiece, whose tokens do not say where spaces were. Elsewhere
+   * it would remove spaces that the text really has.
    */
   cleanSpaces?: boolean | undefined;
 }
@@ -42,48 +46,70 @@ export interface Tokenizer {
   readonly model: TokenizerModel;
   readonly nVocab: number;
   readonly special: SpecialTokens;
-  /** Ids that the file wants never to be generated. */
+  /** Ids that must not be generated, according to the file. */
   readonly suppressed: readonly number[];
   readonly addBos: boolean;
   readonly addEos: boolean;
-  /** What the file left unclear and what was assumed. */
+  /** Unclear points of the file, and what was assumed. */
   readonly warnings: readonly string[];
-  /** Makes what the first encode() would make, 0.15 s of a vocabulary of 128k tokens; what is wrong with it is left for encode() to tell. */
+  /**
+   * Makes the tables that the first encode() would make, which takes 0.15 s for a vocabulary of
+   * 128k tokens. Errors are left to encode().
+   */
   prepare(): void;
-  /** An empty text gives what `addSpecial` adds, bos alone for most models. */
+  /**
+   * Converts a text to token ids. An empty text gives the tokens of `addSpecial`: bos only for most
+   * models.
+   */
   encode(text: string, options?: EncodeOptions): number[];
-  /** The same as work that pauses every now and then, for {@link inSlices}: a long text takes a second. */
+  /** The same as work that pauses regularly, for {@link inSlices}: a long text takes a second. */
   encodeWork(text: string, options?: EncodeOptions): Work<number[]>;
-  /** Where a text could be read as control tokens: the breaks that keep it text. */
+  /**
+   * Finds the places where a text could be read as control tokens, as `breaks` that keep it text.
+   */
   breaksIn: BreaksIn;
-  /** The bytes one token stands for, maybe part of a character; control tokens are empty unless `special`. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
+  /**
+   * The bytes of one token, maybe part of a character. Control tokens are empty unless `special`.
+   * @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary
+   */
   pieceBytes(id: number, special?: boolean): Uint8Array;
-  /** The token as the file spells it (`▁the`, `Ġthe`, `<0x0A>`). @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
+  /**
+   * The token as the file spells it (`▁the`, `Ġthe`, `<0x0A>`).
+   * @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary
+   */
   tokenText(id: number): string;
-  /** Id of the token spelled exactly so, or undefined. */
+  /** Id of the token with exactly this text, or undefined. */
   tokenId(text: string): number | undefined;
   /**
-   * The text of a whole sequence, as llama.cpp's `llama_detokenize` gives it: the space that SentencePiece puts before a text is taken off the
-   * first token again. A sequence that starts with bos keeps it there, as natively; leave the bos out to get the text back.
-   * Bytes that are not UTF-8 become U+FFFD. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary
+   * The text of a whole sequence, as llama.cpp's `llama_detokenize` gives it. The space that
+   * SentencePiece puts before a text is removed from the first token. A sequence that starts with
+   * bos keeps it, as in llama.cpp; leave the bos out to get the original text. Bytes that are not
+   * UTF-8 become U+FFFD.
+   * @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary
    */
   decode(ids: Iterable<number>, options?: DecodeOptions): string;
   /** The same with pauses. */
   decodeWork(ids: Iterable<number>, options?: DecodeOptions): Work<string>;
-  /** End-of-generation tokens: eos, eot, eom and those that llama.cpp knows by name. */
+  /** True for tokens that end generation: eos, eot, eom, and those that llama.cpp knows by name. */
   isEog(id: number): boolean;
 }
 
 export const ENCODE_OPTIONS: Kinds<EncodeOptions> = { addSpecial: KIND.boolean, parseSpecial: KIND.boolean, breaks: KIND.list };
 export const DECODE_OPTIONS: Kinds<DecodeOptions> = { special: KIND.boolean, cleanSpaces: KIND.boolean };
 
-/** Tokens between two places where decoding may pause. */
+/** Tokens between two points where decoding may pause. */
 const STRIDE = 1024;
 
-/** Characters of a text that are replaced in one go. (Spaces by split and join: what replaceAll makes is put together when it is first read, all in one go, which took 60 ms.) */
+/**
+ * Characters of a text that are replaced at once. (Spaces are replaced by split and join: the
+ * result of replaceAll is only assembled when first read, all at once.)
+ */
 const BLOCK = 32_768;
 
-/** The text with `replace` done to it block by block: on a megabyte it may take 30 ms. No pair of surrogates is cut. */
+/**
+ * Applies `replace` to a text block by block, because a megabyte may take 30 ms. No surrogate pair
+ * is cut.
+ */
 function* inBlocks(text: string, replace: (block: string) => string): Work<string> {
   let out = '';
   for (let from = 0; from < text.length;) {
@@ -95,10 +121,16 @@ function* inBlocks(text: string, replace: (block: string) => string): Work<strin
   return out;
 }
 
-/** Half a character of UTF-16 has no UTF-8: TextEncoder writes U+FFFD for it, and so must everything that looks at the string itself. */
+/**
+ * Replaces lone surrogates by U+FFFD. TextEncoder does the same, so all code that reads the string
+ * itself must too.
+ */
 const wellFormed = (text: string): Work<string> => inBlocks(text, (block) => block.replace(/\p{Surrogate}/gu, '\ufffd'));
 
-/** Makes the tokenizer that a GGUF's metadata describes; the tables for encoding are made when first needed. */
+/**
+ * Makes the tokenizer that a GGUF's metadata describes. The tables for encoding are made when first
+ * needed.
+ */
 export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
   const vocab = readVocab(metadata);
   const { special, tokens } = vocab;
@@ -111,7 +143,7 @@ export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
     );
   };
 
-  // BERT's texts stand between cls and sep, whatever add_bos and add_eos say.
+  // BERT's texts stand between cls and sep, regardless of add_bos and add_eos.
   const bert = vocab.model === 'bert';
   const first = bert || vocab.addBos ? special.bos : undefined;
   const last = bert ? special.sep : vocab.addEos ? special.eos : undefined;
@@ -185,14 +217,17 @@ export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
   };
 }
 
-/** llama.cpp's clean-up after detokenizing, pass for pass. */
+/** llama.cpp's clean-up after detokenizing, in the same passes. */
 const clean = (text: string): string =>
   text
     .replace(/ (?=[?!.,])/g, '')
     .replace(/ ' /g, "'")
     .replace(/ (?='(?:[sm]|re|ve))/g, '');
 
-/** The algorithm for plain text; spaces are escaped here for those that know them as U+2581 only. */
+/**
+ * Encoder of plain text by the vocabulary's algorithm. Spaces are escaped here for algorithms that
+ * only know U+2581.
+ */
 function createEncodeText(vocab: Vocab): EncodeText {
   const after = (replace: (block: string) => string, encode: EncodeText): EncodeText =>
     function* (text, out) {

@@ -1,13 +1,16 @@
-/** Tokens as a trie over UTF-16 units, for those who look for tokens in a text. */
+/** Tokens as a trie over UTF-16 units, to find tokens in a text. */
 import { createPairTable, type PairTable } from './merge.ts';
 
-/** Its edges are in one hash table: node 0 is the root, `tokenAt` the id of the token that ends at a node, or -1. */
+/**
+ * A trie whose edges are in one hash table. Node 0 is the root; `tokenAt` is the id of the token
+ * that ends at a node, or -1.
+ */
 export interface Trie {
   readonly edges: PairTable;
   readonly tokenAt: readonly number[];
 }
 
-/** Of two equal texts the first of `ids` wins. */
+/** Builds the trie. If two tokens have the same text, the first of `ids` wins. */
 export function createTrie(tokens: readonly string[], ids: readonly number[]): Trie {
   const tokenAt = [-1];
   const edges = createPairTable(ids.length * 2);

@@ -6,13 +6,19 @@ import { createTrie } from './trie.ts';
 import { attr } from './attr.ts';
 import { escapedSpace, type Vocab } from './vocab.ts';
 
-/** What an unknown character costs beside the worst token (SentencePiece's kUnkPenalty). */
+/**
+ * Cost of an unknown character in addition to that of the worst token (SentencePiece's
+ * kUnkPenalty).
+ */
 const unknownPenalty = 10;
 
-/** Characters between two places where the work may pause. */
+/** Characters between two points where the work may pause. */
 const STRIDE = 1024;
 
-/** SentencePiece's normalization: the file's character map, then spaces: escaped, merged and put before the text as the file says. */
+/**
+ * SentencePiece's normalization: the file's character map; then spaces are escaped, merged and put
+ * before the text, as the file says.
+ */
 export function createNormalizer(vocab: Vocab): (text: string) => Work<string> {
   const charsmap = vocab.precompiledCharsmap && readCharsmap(vocab.precompiledCharsmap);
   const encoder = new TextEncoder();
@@ -37,7 +43,7 @@ export function createNormalizer(vocab: Vocab): (text: string) => Work<string> {
         length += rule.replacement.length;
         at += rule.length;
       } else {
-        // One whole character goes through as it is: rules start at characters.
+        // One whole character is copied unchanged, since rules start at characters.
         do out[length++] = bytes[at++];
         while (at < bytes.length && (bytes[at] & 0xc0) === 0x80);
       }
@@ -56,15 +62,17 @@ export function createNormalizer(vocab: Vocab): (text: string) => Work<string> {
     }
     const escaped = plain.split(' ').join(escapedSpace);
     if (!vocab.addSpacePrefix) return escaped;
-    // The prefix goes before the first character that is no space, after any spaces the text starts with; blank text gets none.
+    // The prefix goes before the first character that is not a space, after leading spaces. A blank
+    // text gets no prefix.
     const start = escaped.search(/[^\u2581]/);
     return start < 0 ? escaped : [escaped.slice(0, start), escaped.slice(start)].join(escapedSpace);
   };
 }
 
 /**
- * Unigram (llama.cpp's `llm_tokenizer_ugm`): of all ways to write the text as tokens the one with the greatest sum of scores, by Viterbi.
- * User-defined tokens score 0; a character that is no token costs the worst score and a penalty, and neighbouring ones are one unknown token.
+ * Unigram (llama.cpp's `llm_tokenizer_ugm`): among all ways to write the text as tokens, the one
+ * with the greatest sum of scores, by Viterbi. User-defined tokens score 0. A character that is not
+ * a token costs the worst score and a penalty, and neighbouring ones become one unknown token.
  */
 export function createUgm(vocab: Vocab): EncodeText {
   const { attrs, special } = vocab;

@@ -1,13 +1,13 @@
-/** The vocabulary of a GGUF: tokens, attributes, and the file's wishes about them. */
+/** The vocabulary of a GGUF: tokens, attributes, and the file's options for them. */
 import { QuantletError, tell } from '../errors.ts';
 import { attr } from './attr.ts';
 import { endOfGeneration, specialTokens, type SpecialTokens } from './special-tokens.ts';
 import { preTokenizer, type PreTokenizer } from './pre-tokenizers.ts';
 
-/** `tokenizer.ggml.*` as a GGUF reader hands it over. */
+/** `tokenizer.ggml.*` as a GGUF reader provides it. */
 export type TokenizerMetadata = ReadonlyMap<string, unknown>;
 
-/** Which algorithm reads the vocabulary, by llama.cpp's value of `tokenizer.ggml.model`. */
+/** Algorithm of the vocabulary, by llama.cpp's value of `tokenizer.ggml.model`. */
 export type TokenizerModel = 'llama' | 'gpt2' | 'bert' | 't5';
 
 /** `tokenizer.ggml.token_type` (0 undefined, 1 normal, ... 6 byte) as attribute bits. */
@@ -21,13 +21,13 @@ export interface Vocab {
   readonly pre: PreTokenizer;
   /** Text of every token, as stored (escaped or byte-encoded). */
   readonly tokens: readonly string[];
-  /** Log-probabilities (SPM, Unigram) or undefined where the file has none. */
+  /** Log-probabilities (SPM, Unigram), or undefined if the file has none. */
   readonly scores: ArrayLike<number> | undefined;
   readonly attrs: Uint16Array;
   readonly merges: readonly string[];
   readonly special: SpecialTokens;
   readonly eog: ReadonlySet<number>;
-  /** Ids that are never to be generated. */
+  /** Ids that must never be generated. */
   readonly suppressed: readonly number[];
   readonly addBos: boolean;
   readonly addEos: boolean;
@@ -50,7 +50,10 @@ const missing = (key: string, what: string): never => {
   );
 };
 
-/** A yes or no, which some converters write as the number 1 or 0. @throws QuantletError ERR_GGUF_INVALID for anything else */
+/**
+ * A boolean, which some converters write as the number 1 or 0.
+ * @throws QuantletError ERR_GGUF_INVALID for any other value
+ */
 const flag = (metadata: TokenizerMetadata, key: string, otherwise: boolean): boolean => {
   const value = metadata.get(`tokenizer.ggml.${key}`) ?? otherwise;
   if (typeof value === 'boolean') return value;
@@ -59,7 +62,7 @@ const flag = (metadata: TokenizerMetadata, key: string, otherwise: boolean): boo
   throw new QuantletError('ERR_GGUF_INVALID', `tokenizer.ggml.${key} is ${tell(value)}; expected true or false: set it with overrideKv`);
 };
 
-/** An array of numbers, `length` of them or more, whatever typed array the reader chose. */
+/** An array of at least `length` numbers, in any typed array that the reader chose. */
 function numbers(metadata: TokenizerMetadata, key: string, length: number): ArrayLike<number> | undefined {
   const value = metadata.get(`tokenizer.ggml.${key}`);
   if (value === undefined) return undefined;
@@ -83,7 +86,7 @@ function strings(metadata: TokenizerMetadata, key: string): readonly string[] | 
   return value as string[];
 }
 
-/** Whether the algorithm's spaces, ends and marks differ from the others' when the file does not say. */
+/** Defaults of each algorithm for options that the file leaves out. */
 const defaults: Record<TokenizerModel, { addBos: boolean; addEos: boolean; addSpacePrefix: boolean; escapeSpaces: boolean }> = {
   llama: { addBos: true, addEos: false, addSpacePrefix: true, escapeSpaces: true },
   gpt2: { addBos: false, addEos: false, addSpacePrefix: false, escapeSpaces: false },
@@ -100,11 +103,13 @@ const models: Readonly<Record<string, TokenizerModel>> = {
   t5: 't5',
 };
 
-/** Reads `tokenizer.ggml.*` (llama.cpp's `llama_vocab::impl::load`): checks it, fills in what the file leaves out. */
+/**
+ * Reads `tokenizer.ggml.*` (llama.cpp's `llama_vocab::impl::load`), checks it, and adds defaults.
+ */
 export function readVocab(metadata: TokenizerMetadata): Vocab {
   const name = metadata.get('tokenizer.ggml.model');
   if (typeof name !== 'string') missing('tokenizer.ggml.model', 'the kind of its tokenizer');
-  // Not by `models[name]` alone: every object has a constructor.
+  // hasOwn, because every object has a constructor.
   const model = Object.hasOwn(models, name as string) ? models[name as string] : undefined;
   if (!model) {
     throw new QuantletError(
@@ -129,7 +134,7 @@ export function readVocab(metadata: TokenizerMetadata): Vocab {
   const idOf = (text: string): number => {
     if (!ids) {
       ids = new Map();
-      // The first of two equal texts wins (llama.cpp refuses such a file).
+      // If two tokens have equal texts, the first wins (llama.cpp refuses such a file).
       for (let id = tokens.length - 1; id >= 0; id--) ids.set(tokens[id], id);
     }
     return ids.get(text) ?? -1;
@@ -146,7 +151,7 @@ export function readVocab(metadata: TokenizerMetadata): Vocab {
   if (model === 'bert' && special.sep === undefined) missing('tokenizer.ggml.seperator_token_id', 'which ends every text');
   setStripping(metadata, tokens, attrs, idOf);
 
-  // Of byte-pair encoders llama.cpp has those alone in lower case whose tokenizer is 'whitespace'.
+  // Among byte-pair encoders, llama.cpp lowercases only those whose tokenizer is 'whitespace'.
   const lowercase = (model === 'bert' || name === 'whitespace') && flag(metadata, 'normalizer.lowercase', model === 'bert');
   const charsmap = numbers(metadata, 'precompiled_charsmap', 0);
   return {
@@ -172,7 +177,7 @@ export function readVocab(metadata: TokenizerMetadata): Vocab {
   };
 }
 
-/** `suppress_tokens`; ids outside of the vocabulary are left out, as in llama.cpp. */
+/** `suppress_tokens`; ids outside of the vocabulary are ignored, as in llama.cpp. */
 function suppressedTokens(metadata: TokenizerMetadata, nVocab: number, warnings: string[]): readonly number[] {
   const ids = Array.from(numbers(metadata, 'suppress_tokens', 0) ?? []);
   const known = ids.filter((id) => Number.isInteger(id) && id >= 0 && id < nVocab);
@@ -181,7 +186,10 @@ function suppressedTokens(metadata: TokenizerMetadata, nVocab: number, warnings:
   return known;
 }
 
-/** Special tokens that swallow the white space beside them: GGUF does not say which, llama.cpp knows them by name. */
+/**
+ * Special tokens that strip the white space next to them. GGUF does not say which; llama.cpp knows
+ * them by name.
+ */
 function setStripping(metadata: TokenizerMetadata, tokens: readonly string[], attrs: Uint16Array, idOf: (text: string) => number): void {
   const set = (text: string, bit: number, on: boolean): void => {
     const id = idOf(text);

@@ -1,10 +1,10 @@
-/** Ids of words seen before: text repeats its words, and a lookup is far cheaper than merging again. */
+/** Cache of the ids of words: text repeats its words, and a lookup is far cheaper than merging. */
 export interface WordCache {
   get(word: string): readonly number[] | undefined;
   set(word: string, ids: readonly number[]): void;
 }
 
-// 32768 words cover a megabyte of prose; longer "words" are data that will not come again.
+// 32768 words cover a megabyte of prose. Longer "words" are data that do not repeat.
 const maxWords = 32768;
 const maxLength = 48;
 
@@ -15,7 +15,8 @@ export function createWordCache(): WordCache {
     set: (word, ids) => {
       if (word.length > maxLength) return;
       if (words.size >= maxWords) words = new Map();
-      // A copy: a word cut from a text holds on to the whole of it, and the texts of a server's clients are many.
+      // A copy: a slice of a text would keep the whole text in memory, and a server's clients send
+      // many texts.
       words.set(` ${word}`.slice(1), ids);
     },
   };

@@ -7,22 +7,29 @@ import { createWordCache } from './word-cache.ts';
 const whiteSpace = /\p{White_Space}/u;
 const dropped = /[\0\ufffd\p{Cc}\p{Cf}\p{Co}\p{Cs}]/u;
 const accent = /\p{M}/u;
-/** Characters that are words of their own: punctuation, ASCII symbols, ideographs (the blocks BERT lists, with the gap its Rust code has). */
+/**
+ * Characters that are words of their own: punctuation, ASCII symbols, ideographs (the blocks that
+ * BERT lists, with the gap in its Rust code).
+ */
 const alone =
   /[\p{P}$+<=>^`|~\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/u;
 
-/** Characters or words between two places where the work may pause. */
+/** Characters or words between two points where the work may pause. */
 const STRIDE = 1024;
 
 const firstOf = (text: string): string => String.fromCodePoint(text.codePointAt(0)!);
 
-/** A character in lower case, which is one character as in llama.cpp's table. */
+/** A character in lower case. It is one character, as in llama.cpp's table. */
 export const lowered = (char: string): string => firstOf(char.toLowerCase());
 
-/** Words as BERT's normalizer and pre-tokenizer leave them, each after U+2581. Like llama.cpp, a decomposed character is its first code point. */
+/**
+ * Words after BERT's normalizer and pre-tokenizer, each with U+2581 before it. As in llama.cpp, a
+ * decomposed character becomes its first code point.
+ */
 export function* bertWords(text: string, lowercase: boolean, stripAccents: boolean): Work<string[]> {
   const words: string[] = [];
-  // Joined from an array: optimized code that slices a string made by += copies all of it each time, which is quadratic for one long word.
+  // An array, joined at the end: optimized code that slices a string built by += copies all of it
+  // each time, which is quadratic for one long word.
   let word = [escapedSpace];
   const finish = (): void => {
     if (word.length === 1) return;
@@ -51,8 +58,10 @@ export function* bertWords(text: string, lowercase: boolean, stripAccents: boole
 }
 
 /**
- * WordPiece (llama.cpp's `llm_tokenizer_wpm`): every word takes the longest token at its start, then at what remains, and is unknown as a
- * whole if that gets stuck. In GGUF the start of a word is U+2581 and continuations are bare, not `##`.
+ * WordPiece (llama.cpp's `llm_tokenizer_wpm`). Each word takes the longest token at its start, then
+ * at the remainder. If no token fits, the whole word is unknown. In GGUF the start of a word is
+ * U+2581, and continuations are bare, without `##`.
+ *
  */
 export function createWpm(vocab: Vocab): EncodeText {
   const { tokens, idOf } = vocab;
