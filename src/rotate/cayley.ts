@@ -1,9 +1,11 @@
 /**
- * Steps on the orthogonal matrices (Li, Fuxin and Todorovic, arXiv 2002.01113): a skew-symmetric W turns X to (I - W / 2)^-1 (I + W / 2) X, Cayley's transform,
- * which is orthogonal for every W. Here it is solved, in f64, where the paper iterates: the matrices are as wide as a model's residual stream.
+ * Steps on the orthogonal matrices (Li, Fuxin and Todorovic, arXiv 2002.01113). A skew-symmetric W
+ * turns X to (I - W / 2)^-1 (I + W / 2) X. This is Cayley's transform, which is orthogonal for
+ * every W. The paper iterates; here the system is solved in f64, because the matrices are only as
+ * wide as a model's residual stream.
  */
 
-/** a b, or a b^T, of n x n matrices. */
+/** a b, or a b^T with `transposed`, of n x n matrices. */
 function product(a: ArrayLike<number>, b: ArrayLike<number>, n: number, transposed = false): Float64Array {
   const c = new Float64Array(n * n);
   for (let i = 0; i < n; i++) {
@@ -21,7 +23,10 @@ function product(a: ArrayLike<number>, b: ArrayLike<number>, n: number, transpos
   return c;
 }
 
-/** a^-1 b, both n x n and overwritten. a's symmetric part is positive definite, so that elimination needs no pivots. */
+/**
+ * a^-1 b, both n x n and overwritten. a's symmetric part is positive definite, so elimination needs
+ * no pivots.
+ */
 function solved(a: Float64Array, b: Float64Array, n: number): Float64Array {
   for (let k = 0; k < n; k++) {
     for (let i = k + 1; i < n; i++) {
@@ -42,17 +47,18 @@ function solved(a: Float64Array, b: Float64Array, n: number): Float64Array {
 }
 
 /**
- * One step of stochastic gradient descent with momentum, of a length that the gradient does not say: losses of few bits are small, and their gradients' sizes
- * tell little.
+ * One step of stochastic gradient descent with momentum. The length of a step does not depend on
+ * the gradient's size, which tells little: rounding to few bits makes the losses small.
+ *
  * @param x orthogonal, [n, n] by rows, changed
- * @param momentum the same size, zeros at first, changed: what is left of it is along the matrices
- * @param gradient the loss's, by the elements of x
- * @param rate the angle by which rows turn, in radians, root mean square
+ * @param momentum the same size, zeros at first, changed: only its part along the matrices is kept
+ * @param gradient the loss's gradient by the elements of x
+ * @param rate the root mean square angle by which rows turn, in radians
  */
 export function cayleyStep(x: Float32Array, momentum: Float32Array, gradient: Float32Array, rate: number, kept = 0.95): void {
   const n = Math.sqrt(x.length);
   momentum.forEach((m, i) => (momentum[i] = kept * m + gradient[i]));
-  // W = (X M^T - M X^T) / 2: the part of -M X^T that turns.
+  // W = (X M^T - M X^T) / 2: the part of -M X^T that turns X.
   const w = product(momentum, x, n, true);
   for (let i = 0; i < n; i++)
     for (let j = 0; j <= i; j++) {

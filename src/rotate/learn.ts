@@ -1,4 +1,7 @@
-/** Rotations that are learned (SpinQuant, arXiv 2405.16406): R1 and R2 with which a network of 4-bit weights is closest to the model as it is. */
+/**
+ * Learned rotations (SpinQuant, arXiv 2405.16406): R1 and R2 with which a network of 4-bit weights
+ * is closest to the model.
+ */
 import type { Engine, Plan } from '../core/engine.ts';
 import { rope_ext } from '../core/rope.ts';
 import type { HParams } from '../arch/hparams.ts';
@@ -9,7 +12,7 @@ import { lossOf, type LayerMatrices } from './loss.ts';
 import { randomNumbers } from './random.ts';
 import { rounded } from './rounded.ts';
 
-/** An orthogonal matrix by rows, what is left of the steps that it took, and what it was when they were best. */
+/** An orthogonal matrix by rows, the momentum of its steps, and its best value so far. */
 export interface LearnedMatrix {
   readonly x: Float32Array;
   readonly momentum: Float32Array;
@@ -19,14 +22,17 @@ export interface LearnedMatrix {
 export interface Learned {
   /** Steps taken. */
   step: number;
-  /** How far the network of the best matrices is from the model, in nats a token of the text that nothing is learned from. */
+  /**
+   * Distance of the network with the best matrices from the model, in nats a token, on the held-out
+   * part of the text.
+   */
   loss: number;
   readonly r1: LearnedMatrix;
   /** For each layer. */
   readonly r2: readonly LearnedMatrix[];
 }
 
-/** f32 tensors of the engine, the norms' weights folded into what is behind them. */
+/** f32 tensors of the engine, with the norms' weights folded into the matrices after them. */
 export interface LearnWeights {
   readonly embeddings: Tensor;
   readonly output: Tensor;
@@ -36,33 +42,41 @@ export interface LearnWeights {
 
 export interface LearnOptions {
   readonly r4: number;
-  /** The text, and what stands before each piece of it. */
+  /** The text, and the token before each piece of it. */
   readonly ids: readonly number[];
   readonly bos: number | undefined;
   /** Tokens of a sequence, and sequences of a step. */
   readonly window: number;
   readonly sequences: number;
   readonly steps: number;
-  /** The angle of the first step, in radians; it falls to 0 in equal parts. */
+  /** The angle of the first step, in radians; it falls linearly to 0. */
   readonly rate: number;
   readonly seed: number;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Tokens of a sequence at most. */
+/** Most tokens of a sequence. */
 const MOST_WINDOW = 256;
 const MOST_SEQUENCES = 4;
-/** Every so many steps the matrices are judged, by so many batches that are the same each time: of a part of the text that nothing is learned from. */
+/**
+ * Every JUDGE_EVERY steps, the matrices are evaluated on JUDGED_BATCHES fixed batches of a held-out
+ * part of the text.
+ */
 export const JUDGE_EVERY = 10;
 const JUDGED_BATCHES = 3;
 const JUDGED_PART = 1 / 8;
 
-/** Sequences of a step, and bytes of an engine for them: fewer where there is not so much memory. @throws ERR_OUT_OF_MEMORY */
+/**
+ * Size and number of a step's sequences, and bytes of an engine for them: fewer sequences if memory
+ * is short.
+ * @throws ERR_OUT_OF_MEMORY
+ */
 export function roomFor(hp: HParams, matrixElements: number, largest: number): { window: number; sequences: number; bytes: number } {
   const window = Math.min(MOST_WINDOW, hp.nCtxTrain);
   for (let sequences = MOST_SEQUENCES; sequences > 0; sequences--) {
     const tokens = window * sequences;
-    // Matrices as they are, rotated, and rotated by half or turned; what each token has in each layer, and its logits.
+    // Three copies of the matrices (original, rotated, and rotated on one side or transposed); the
+    // values of each token in each layer, and its logits.
     const layer = 12 * hp.nEmbd + 8 * hp.nFf + 3 * hp.nHead * window;
     const bytes = 2 ** 25 + 4 * (3 * matrixElements + 3 * hp.nEmbd ** 2 + tokens * (layer * hp.nLayer + 4 * hp.nVocab));
     if (bytes <= largest) return { window, sequences, bytes };
@@ -74,10 +88,12 @@ export function roomFor(hp: HParams, matrixElements: number, largest: number): {
 }
 
 /**
- * Goes on with the best of `starts`, changing it, by the steps that are left. Rounded weights jump where steps are smooth: the best matrices are not always
- * the last, and may be the first.
- * @returns a generator of what is learned, behind each step
- * @throws ERR_INVALID_ARGUMENT where the text is too short, or signal.reason
+ * Continues with the best of `starts`, which it changes, for the remaining steps. Rounded weights
+ * jump where steps are smooth. So the best matrices are not always the last and may be the first.
+ *
+ * @returns a generator of the learned matrices, after each step
+ * @throws ERR_INVALID_ARGUMENT if the text is too short, or signal.reason
+ *
  */
 export async function* learnRotations(
   engine: Engine,
@@ -102,7 +118,7 @@ export async function* learnRotations(
   const loss = lossOf({ ...shape, embeddings, output, layers, r1, r2, ids });
   const learning = engine.plan(loss.divergence, loss.r1, ...loss.r2);
   const judging = engine.plan(loss.divergence);
-  /** Matrices of what is learned, with their places in the graph and their gradients. */
+  /** The learned matrices, with their tensors in the graph and their gradients. */
   const matricesOf = (learned: Learned): readonly (readonly [LearnedMatrix, Tensor, Tensor])[] => [
     [learned.r1, r1, loss.r1],
     ...learned.r2.map((m, i) => [m, r2[i], loss.r2[i]] as const),

@@ -1,9 +1,12 @@
 /**
- * How far a rotated llama of 4 bits is from the model as it is, and the gradient of that by the rotations, as one graph of the tensor API's ops.
+ * Distance of a rotated 4-bit llama from the model, and the gradient of that distance by the
+ * rotations, as one graph of the tensor API's ops.
  *
- * Every matrix W' is made of the model's W, R1 and R2 (plan.ts), then rounded: of a reader W' = W R1, of a writer W' = R1^T W. The distance is the mean of
- * the tokens' Kullback-Leibler divergences: unlike the loss of a text it is 0 where nothing is lost, so that its gradient is that of what is.
- * Matrices are written by rows: x [n, m] is m rows of n elements, a row for each token.
+ * Every matrix W' is made of the model's W, R1 and R2 (plan.ts), then rounded: W' = W R1 for a
+ * matrix that reads the residual stream, W' = R1^T W for one that writes it. The distance is the
+ * mean over tokens of the Kullback-Leibler divergence. Unlike the loss of a text, it is 0 if
+ * nothing is lost, so its gradient is that of the rounding errors. Matrices are written by rows: x
+ * [n, m] is m rows of n elements, a row for each token.
  */
 import { add, div, log, mul, scale, sigmoid, sqr, sqrt, sub } from '../graph/elementwise-ops.ts';
 import { cont, get_rows, mul_mat } from '../graph/ops.ts';
@@ -12,7 +15,10 @@ import type { Tensor } from '../graph/tensor.ts';
 import { permute, reshape, transpose } from '../graph/views.ts';
 import type { Rounded } from './rounded.ts';
 
-/** Matrices of a layer as the file has them, f32, the norms' weights folded into those that read the residual stream. */
+/**
+ * Matrices of a layer as in the file, f32, with the norms' weights folded into the matrices that
+ * read the residual stream.
+ */
 export const LAYER_MATRICES = ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_up', 'ffn_down'] as const;
 export type LayerMatrices = Readonly<Record<(typeof LAYER_MATRICES)[number], Tensor>>;
 
@@ -21,9 +27,9 @@ export interface LossGraph {
   readonly nHeadKv: number;
   readonly headDim: number;
   readonly eps: number;
-  /** R4: elements of what ffn_down reads that are transformed together; 0: none. */
+  /** R4: number of elements of ffn_down's input that are transformed together; 0: none. */
   readonly r4: number;
-  /** Rounds a matrix as the file will. */
+  /** Rounding of a matrix. */
   readonly round: (w: Tensor) => Rounded;
   /** [n_embd, n_vocab] */
   readonly embeddings: Tensor;
@@ -53,19 +59,19 @@ const turned = (x: Tensor): Tensor => cont(transpose(x));
 const byTransposed = (x: Tensor, y: Tensor): Tensor => mul_mat(y, x);
 const by = (x: Tensor, y: Tensor): Tensor => mul_mat(turned(y), x);
 const transposedBy = (x: Tensor, y: Tensor): Tensor => mul_mat(turned(y), turned(x));
-/** Rows cut into heads, each times r. */
+/** Rows divided into heads, each times r. */
 const headsBy = (x: Tensor, r: Tensor): Tensor => reshape(by(headsOf(x, r), r), x.ne);
 const headsOf = (x: Tensor, r: Tensor): Tensor => reshape(x, [r.ne[0], (x.ne[0] * x.ne[1]) / r.ne[0]]);
 const sumOf = (parts: readonly Tensor[]): Tensor => parts.reduce((a, b) => add(a, b));
-/** Logarithms of probabilities. The smallest are 0, hence the bias. */
+/** Logarithms of probabilities; the bias keeps those of 0 finite. */
 const logOf = (p: Tensor): Tensor => log(scale(p, 1, { bias: 1e-20 }));
 
-/** Sizes of a model, and the operations of its network that depend on them. */
+/** Sizes of a model, and the operations of its network that use them. */
 class Network {
   readonly #graph: LossGraph;
   readonly #tokens: number;
   readonly #sequences: number;
-  /** Query heads that share a KV head, one after the other. */
+  /** Number of query heads that share a KV head; they are consecutive. */
   readonly #shared: number;
   readonly #scores: { readonly scale: number };
 
@@ -81,7 +87,7 @@ class Network {
     return rms_norm(x, { eps: this.#graph.eps });
   }
 
-  /** The gradient by x of a reader of y = norm(x). */
+  /** Gradient by x, from the gradient by y = norm(x). */
   normBack(x: Tensor, y: Tensor, dy: Tensor): Tensor {
     return div(sub(dy, mul(y, mean(mul(dy, y)))), sqrt(scale(mean(sqr(x)), 1, { bias: this.#graph.eps })));
   }
@@ -97,7 +103,7 @@ class Network {
     return reshape(cont(permute(x, 0, 2, 1, 3)), [this.#graph.headDim * heads, this.#tokens]);
   }
 
-  /** All rows of query heads that share a KV head, in one matrix. */
+  /** All rows of query heads that share a KV head in one matrix. */
   grouped(x: Tensor): Tensor {
     const { window, nHeadKv } = this.#graph;
     return reshape(x, [x.ne[0], window * this.#shared, nHeadKv, this.#sequences]);
@@ -114,17 +120,17 @@ class Network {
     return reshape(rope(reshape(x, [headDim, heads, this.#tokens]), back), [headDim * heads, this.#tokens]);
   }
 
-  /** The attention's probabilities. */
+  /** The probabilities of attention. */
   attend(q: Tensor, k: Tensor): Tensor {
     return soft_max(diag_mask_inf(this.ungrouped(mul_mat(k, this.grouped(q))), 0), this.#scores);
   }
 
-  /** The gradient by the scores, before they are scaled, of the attention's probabilities p. */
+  /** Gradient by the scores before they are scaled, from the gradient by the probabilities p. */
   attendBack(p: Tensor, dp: Tensor): Tensor {
     return scale(mul(p, sub(dp, sum_rows(mul(dp, p)))), this.#scores.scale);
   }
 
-  /** A layer and all that its gradient needs. */
+  /** A layer, with all values that its gradient needs. */
   #layer(x: Tensor, w: LayerMatrices, turn: (x: Tensor) => Tensor) {
     const { nHead, nHeadKv } = this.#graph;
     const h = this.norm(x);
@@ -143,7 +149,7 @@ class Network {
     return { x, h, q, k, v, p, mixed, y, f, gate, up, open, silu, inner, out: add(y, byTransposed(inner, w.ffn_down)) };
   }
 
-  /** The network of these matrices. @param turn transforms what ffn_down reads */
+  /** The network of these matrices. @param turn transforms ffn_down's input */
   forward(embedded: Tensor, matrices: readonly LayerMatrices[], output: Tensor, turn: (x: Tensor) => Tensor) {
     let x = embedded;
     const states = matrices.map((w) => {
@@ -157,7 +163,10 @@ class Network {
 }
 type LayerState = ReturnType<Network['forward']>['states'][number];
 
-/** A layer's matrices rotated and rounded, and the products of the first rotation or transform alone. */
+/**
+ * Matrices of a layer, rotated and rounded, and their products with the first rotation or transform
+ * only.
+ */
 function rotateLayer(w: LayerMatrices, r2: Tensor, { reader, writer, round, r1, transformed }: Rotation) {
   const values = turned(by(w.attn_v, r1));
   const outer = headsBy(w.attn_output, r2);
@@ -179,10 +188,10 @@ type RotatedLayer = ReturnType<typeof rotateLayer>;
 interface Rotation {
   readonly r1: Tensor;
   readonly round: LossGraph['round'];
-  /** Rotates and rounds a matrix that reads the residual stream, or writes it. */
+  /** Rotates and rounds a matrix that reads the residual stream, or one that writes it. */
   readonly reader: (w: Tensor) => Rounded;
   readonly writer: (w: Tensor) => Rounded;
-  /** Transforms what ffn_down reads (R4). */
+  /** Transforms the input of ffn_down (R4). */
   readonly transformed: (x: Tensor) => Tensor;
 }
 
@@ -194,7 +203,10 @@ const rotationOf = ({ r1, r4, round }: LossGraph): Rotation => ({
   transformed: (x) => (r4 > 0 ? fwht(x, { n: r4 }) : x),
 });
 
-/** Collects the gradient by R1 and R2 from the last layer to the first. A name with a d before it is the gradient by what has the name. */
+/**
+ * Adds up the gradient by R1 and R2 from the last layer to the first. A name that begins with d is
+ * the gradient by the value with the rest of the name.
+ */
 class Gradient {
   readonly #graph: LossGraph;
   readonly #network: Network;
@@ -214,7 +226,7 @@ class Gradient {
     this.byR1.push(transposedBy(w, rotated.back(transposedBy(dy, x))));
   }
 
-  /** Goes through a layer. Returns the gradient by its input. */
+  /** Adds a layer's terms. Returns the gradient by the layer's input. */
   layer(layer: RotatedLayer, m: LayerState, dx: Tensor): Tensor {
     return this.#attention(layer, m, this.#feedForward(layer, m, dx));
   }
@@ -249,7 +261,10 @@ class Gradient {
   }
 }
 
-/** The divergence of the rotated, rounded model from the model in the file, and its gradient by the rotations. */
+/**
+ * Divergence of the rotated, rounded model from the model in the file, and its gradient by the
+ * rotations.
+ */
 export function lossOf(g: LossGraph): Loss {
   const tokens = g.ids.ne[0];
   const network = new Network(g);
@@ -257,7 +272,7 @@ export function lossOf(g: LossGraph): Loss {
   const embedded = get_rows(g.embeddings, g.ids);
   const want = network.forward(embedded, g.layers, g.output, (x) => x).probabilities;
   const layers = g.layers.map((w, il) => rotateLayer(w, g.r2[il], rotation));
-  // Rows are rounded independently: the rows of the tokens are enough.
+  // Each row is rounded on its own, so only the rows of the given tokens are needed.
   const first = rotation.reader(embedded);
   const output = rotation.reader(g.output);
   const got = network.forward(

@@ -1,9 +1,12 @@
 /**
- * Which tensors of a model a rotation changes, and how, such that the network computes what it did (QuaRot, arXiv 2404.00456; SpinQuant, 2405.16406).
+ * Plan of a rotation: the tensors of a model that it changes, and how, so that the network computes
+ * the same (QuaRot, arXiv 2404.00456; SpinQuant, 2405.16406).
  *
- * R1 turns the residual stream: matrices that read it are multiplied by it from the right, those that write it from the left. An rms norm does not notice,
- * once its weights are folded into the matrices behind it. R2 turns the values of each head, and back in attn_output. R3 turns queries and keys, and R4
- * what ffn_down reads; those are computed by the graph, which metadata tells of them.
+ * R1 turns the residual stream: matrices that read it are multiplied by R1 from the right, matrices
+ * that write it from the left. An rms norm does not change under R1, once its weights are folded
+ * into the matrices after it. R2 turns the values of each head, and attn_output turns them back. R3
+ * turns queries and keys, and R4 turns the input of ffn_down. The graph computes R3 and R4, as the
+ * metadata says.
  */
 import { QuantletError } from '../errors.ts';
 import { readHParams, type HParams } from '../arch/hparams.ts';
@@ -13,7 +16,10 @@ import { largestFwhtSize, powerOfTwo } from '../graph/fwht-size.ts';
 import { TYPE } from '../type-traits.ts';
 import { randomNumbers } from './random.ts';
 
-/** An orthogonal matrix of each n elements, between diagonals: Hadamard's, or this one by rows. Norm weights are folded into the first diagonal. */
+/**
+ * An orthogonal matrix for each n elements, between diagonals: `matrix` by rows, or else
+ * Hadamard's. Norm weights are folded into the first diagonal.
+ */
 export interface Rotation {
   readonly n: number;
   readonly before?: Float32Array;
@@ -21,7 +27,10 @@ export interface Rotation {
   readonly matrix?: Float32Array;
 }
 
-/** The rotations that matrices are multiplied by: of the residual stream, and of a layer's values, so many heads in a row. */
+/**
+ * Rotations by which matrices are multiplied: of the residual stream, and of a layer's values for a
+ * number of heads.
+ */
 export interface MatrixRotations {
   readonly r1: Rotation;
   r2(layer: number, heads: number): Rotation;
@@ -31,35 +40,40 @@ export interface MatrixRotations {
 export interface Piece {
   readonly from: number;
   readonly to: number;
-  /** What each row is multiplied by. */
+  /** Rotation of each row. */
   readonly rows?: Rotation | undefined;
-  /** What each column of these rows is multiplied by. */
+  /** Rotation of each column of these rows. */
   readonly columns?: Rotation | undefined;
 }
 
 /** A tensor of the new file. */
 export interface RotatedTensor {
   readonly name: string;
-  /** Where its elements come from. */
+  /** Tensor of the model with its elements. */
   readonly source: TensorInfo;
-  /** 'copy': the same bytes; 'ones': a norm whose weights are folded; else what becomes of its rows. */
+  /**
+   * 'copy': the same bytes; 'ones': a norm whose weights are folded; else the changes of its rows.
+   */
   readonly change: 'copy' | 'ones' | readonly Piece[];
 }
 
 export interface RotationPlan {
   readonly tensors: readonly RotatedTensor[];
-  /** Elements that each rotation transforms together: what the new file's metadata says. */
+  /** Number of elements that each rotation transforms together, for the new file's metadata. */
   readonly sizes: ReadonlyMap<RotationName, number>;
-  /** Bytes of a matrix for the output that the file shared with the embeddings. */
+  /** Bytes of a matrix for the output, if the file shared it with the embeddings. */
   readonly untiedBytes: number;
 }
 
-/** Architectures whose graphs are what the rotations rely on: rms norms before the branches, nothing but products between values and attn_output. */
+/**
+ * Architectures whose graphs satisfy the rotations' conditions: rms norms before the branches, and
+ * only products between values and attn_output.
+ */
 export const ROTATED_ARCHITECTURES: readonly string[] = ['llama', 'qwen2', 'qwen3', 'gemma3', 'phi3', 'granite'];
 
 const refuse = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
 
-/** +-1, the same for the same seed and stream. */
+/** Random signs, the same for the same seed and stream. */
 function signs(n: number, seed: number, stream: number): Float32Array {
   const next = randomNumbers(seed, stream);
   return Float32Array.from({ length: n }, () => (next() & 1 ? 1 : -1));
@@ -68,7 +82,8 @@ function signs(n: number, seed: number, stream: number): Float32Array {
 /** Randomised Hadamard matrices. */
 export const hadamards = ({ nEmbd, headDim }: HParams, seed: number): MatrixRotations => ({
   r1: { n: largestFwhtSize(nEmbd), before: signs(nEmbd, seed, 0) },
-  // Signs on both sides: where a cache is rotated on top, Hadamard times Hadamard would be none. The same for all heads, as several read one value.
+  // Signs on both sides: if a cache is rotated too, Hadamard times Hadamard would cancel. They are
+  // the same for all heads, since several heads read one value.
   r2(layer, heads) {
     const side = (stream: number): Float32Array => {
       const one = signs(headDim, seed, stream);
@@ -78,13 +93,13 @@ export const hadamards = ({ nEmbd, headDim }: HParams, seed: number): MatrixRota
   },
 });
 
-/** Matrices that were found otherwise: R1, and each layer's R2. */
+/** Given matrices: R1, and each layer's R2. */
 export const matrices = (r1: Float32Array, r2: readonly Float32Array[]): MatrixRotations => {
   const rotation = (matrix: Float32Array): Rotation => ({ n: Math.sqrt(matrix.length), matrix });
   return { r1: rotation(r1), r2: (layer) => rotation(r2[layer]) };
 };
 
-/** Matrices that read the residual stream, and the norm before them. */
+/** Matrices that read the residual stream, and the norm before each. */
 const READERS: Readonly<Record<string, string>> = {
   attn_q: 'attn_norm',
   attn_k: 'attn_norm',
@@ -93,11 +108,11 @@ const READERS: Readonly<Record<string, string>> = {
   ffn_gate: 'ffn_norm',
   ffn_up: 'ffn_norm',
 };
-/** What stays as it is beside them. */
+/** Other tensors that stay unchanged. */
 const KEPT =
   /^(rope_freqs\.weight|rope_factors_(long|short)\.weight|blk\.\d+\.(rope_freqs\.weight|attn_[qk]_norm\.weight|(attn_(q|k|v|qkv)|ffn_(gate|up))\.bias)|.*\.scale)$/;
 
-/** Why R1 leaves a model alone that has this tensor. */
+/** Reason why R1 cannot rotate a model with this tensor. */
 function obstacle(name: string): string {
   if (/post_(attention|ffw)_norm/.test(name)) return 'a norm behind a branch has weights that no matrix can take over; leave --r1 out';
   if (/_exps|_shexp|gate_inp/.test(name)) return 'mixtures of experts are not rotated yet';
@@ -105,9 +120,11 @@ function obstacle(name: string): string {
 }
 
 /**
- * @param wanted which rotations
- * @param normOf the elements of an f32 vector of the model
- * @throws QuantletError ERR_UNSUPPORTED_ARCH, ERR_INVALID_ARGUMENT (rotated before, quantised, or what cannot be folded)
+ * Plans the rotation of a model.
+ * @param wanted the rotations to apply
+ * @param normOf returns the elements of an f32 vector of the model
+ * @throws QuantletError ERR_UNSUPPORTED_ARCH, ERR_INVALID_ARGUMENT (already rotated, quantised, or
+ * with weights that cannot be folded)
  */
 export async function planRotation(
   gguf: GGUF,
@@ -138,7 +155,7 @@ export async function planRotation(
       );
 
   const r1 = wanted.has('r1') ? rotations.r1 : undefined;
-  /** R1 behind a norm whose weights it takes along. */
+  /** R1 after a norm, whose weights it includes. */
   const behind = async (norm: string): Promise<Rotation | undefined> => {
     const info = gguf.tensors.get(norm);
     if (!r1 || !info) return r1;
@@ -147,7 +164,7 @@ export async function planRotation(
   };
   const r2 = (layer: number, heads: number): Rotation | undefined => (wanted.has('r2') ? rotations.r2(layer, heads) : undefined);
   const r4: Rotation | undefined = wanted.has('r4') ? { n: size.r4 } : undefined;
-  /** One piece of all rows, or none where nothing changes it. */
+  /** One piece with all rows; 'copy' if nothing changes. */
   const whole = (info: TensorInfo, rows?: Rotation, columns?: Rotation): RotatedTensor['change'] =>
     rows || columns ? [{ from: 0, to: rowsOf(info), rows, columns }] : 'copy';
 
@@ -180,7 +197,7 @@ export async function planRotation(
 
   const tensors: RotatedTensor[] = [];
   for (const source of gguf.tensors.values()) tensors.push({ name: source.name, source, change: await changeOf(source) });
-  // Embeddings and output differ from now on: the one has the last norm's weights, the other has not.
+  // Embeddings and output differ from now on: only the output includes the last norm's weights.
   const table = gguf.tensors.get('token_embd.weight');
   const untied = r1 !== undefined && table !== undefined && !gguf.tensors.has('output.weight');
   if (untied) tensors.push({ name: 'output.weight', source: table, change: whole(table, await behind('output_norm.weight')) });
@@ -194,7 +211,7 @@ export async function planRotation(
   };
 }
 
-/** Rows of a matrix; a vector's elements are the rows of a matrix of one column. */
+/** Rows of a matrix. The elements of a vector are the rows of a matrix with one column. */
 export const rowsOf = ({ nDims, ne }: TensorInfo): number => (nDims === 1 ? ne[0] : ne[1]);
-/** Elements of such a row. */
+/** Elements of a row. */
 export const rowLength = ({ nDims, ne }: TensorInfo): number => (nDims === 1 ? 1 : ne[0]);

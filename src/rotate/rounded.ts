@@ -1,10 +1,14 @@
 /**
- * Matrices on their way through q4_0, and the gradient of what they lose there.
+ * Rounding of matrices to q4_0, and a gradient of the rounding errors.
  *
- * Of y = d round(w / d) the step d from one number to the next is smooth: a block's is an eighth of its largest element, by size. With f = (y - w) / d held
- * for a moment as it is, dy = dw + f dd. Of rotations the first part says nothing: together they leave alone what the network computes, so that it only
- * tells of this turn's errors f, and the next turn has others. What stays is the second, by which smaller steps make smaller errors: the largest element
- * of a block has the block's sum of gradient times error, over itself.
+ * y = d round(w / d) jumps in w, but is smooth in the step d from one number to the next: the step
+ * of a block is an eighth of its largest magnitude. With f = (y - w) / d held constant, dy = dw + f
+ * dd.
+ *
+ * For rotations the first term has no information: all rotations together do not change what the
+ * network computes, so dw would only fit the errors f of the current rotation, and the next
+ * rotation has others. The second term remains: smaller steps make smaller errors. So the largest
+ * element of a block gets the block's sum of gradient times error, divided by the element itself.
  */
 import { abs, div, mul, scale, step, sub } from '../graph/elementwise-ops.ts';
 import { cast } from '../graph/ops.ts';
@@ -14,27 +18,27 @@ import { reshape } from '../graph/views.ts';
 import { TYPE } from '../type-traits.ts';
 
 export interface Rounded {
-  /** What comes out, f32. */
+  /** Rounded matrix, f32. */
   readonly x: Tensor;
-  /** The gradient by what went in, of that by what came out. */
+  /** Gradient by the original matrix, from the gradient by the rounded one. */
   back(gradient: Tensor): Tensor;
 }
 
-/** An f32 tensor as it is. */
+/** An f32 tensor without rounding. */
 export const asItIs = (x: Tensor): Rounded => ({ x, back: (gradient) => gradient });
 
 const { blckSize } = TYPE.q4_0;
-/** Keeps a block of zeros from being divided by its largest element. */
+/** Avoids a division by zero for a block of zeros. */
 const TINY = 1e-30;
 
-/** f32 rows as q4_0 has them; as they are where they are no whole blocks. */
+/** f32 rows rounded to q4_0; unchanged if they are not whole blocks. */
 export function rounded(w: Tensor): Rounded {
   if (w.ne[0] % blckSize !== 0) return asItIs(w);
   const x = cast(cast(w, 'q4_0'), 'f32');
   const blocks = (t: Tensor): Tensor => reshape(t, [blckSize, nelements(t) / blckSize]);
   const back = (gradient: Tensor): Tensor => {
     const largest = scale(pool_1d(abs(blocks(w)), { kind: 'max', k: blckSize, s: blckSize }), 1, { bias: TINY });
-    // -1 to 1: exactly one of them where the element is the largest.
+    // -1 to 1; exactly +-1 for the largest element.
     const part = div(blocks(w), largest);
     const sign = mul(step(scale(abs(part), 1, { bias: 2 ** -24 - 1 })), part);
     const errors = div(sum_rows(mul(blocks(gradient), blocks(sub(x, w)))), largest);

@@ -6,7 +6,10 @@ import { reshape, transpose } from '../graph/views.ts';
 import { TYPE } from '../type-traits.ts';
 import type { Rotation } from './plan.ts';
 
-/** f32 rows x times the rotation; x itself may be overwritten. */
+/**
+ * Multiplies f32 rows x by the rotation. x may be overwritten.
+ *
+ */
 export function turned(x: Tensor, rotation: Rotation | undefined): Tensor {
   if (!rotation) return x;
   const { n, before, after, matrix } = rotation;
