@@ -24,9 +24,11 @@ const foldersOf = (root: string, path: string): string[] =>
     .reduce((folders, part) => [...folders, `${folders.at(-1)}/${part}`], [root]);
 
 /**
- * Folders of the groups that this process is in, from the outermost to its own: each may have a
- * limit. A container may be told the path of its own as the machine sees it, which is not there.
+ * Folders of the groups that contain this process, from the outermost to its own: each may have a
+ * limit. The path of a container's group may be as the host sees it, which does not exist in the
+ * container.
  * @param controller of cgroup v1, where each has groups of its own
+ *
  */
 export function groupFolders(text: TextOf, controller: 'memory' | 'cpu'): { readonly v1: string[]; readonly v2: string[] } {
   const groups = textAt(text, '/proc/self/cgroup')

@@ -1,4 +1,7 @@
-/** What runs steps: memories, and the threads that compute in them. The rest of the host knows threads and memories by this interface alone. */
+/**
+ * Executors run steps: they have the memories, and the threads that compute in them. The rest of
+ * the host knows threads and memories through this interface only.
+ */
 import { QuantletError } from '../errors.ts';
 import type { FileIdentity } from '../io/source.ts';
 import { whole } from '../options.ts';
@@ -8,41 +11,47 @@ export interface ByteRange {
   readonly length: number;
 }
 
-/** Bytes that go from one memory to another (wasm/memory.ts has what addresses mean). */
+/** Bytes to copy from one memory to another (wasm/memory.ts defines addresses). */
 export interface Carry {
   readonly from: number;
   readonly to: number;
   readonly length: number;
 }
 
-/** What is computed in one memory. */
+/** Work in one memory. */
 export interface Pass {
   /** Address of the plan. */
   readonly plan: number;
   /** Its records [from, to). */
   readonly from: number;
   readonly to: number;
-  /** Copied when the pass is done. */
+  /** Copied after the pass. */
   readonly carries?: readonly Carry[];
 }
 
 export interface Step {
-  /** One after the other. */
+  /** Run one after the other. */
   readonly passes: readonly Pass[];
   readonly nTokens: number;
   readonly nOutputs: number;
-  /** How many of the threads take part; default: all. The result is the same. */
+  /** Number of threads that take part; default: all. The result is the same. */
   readonly threads?: number;
-  /** What will be read after the step. Where another thread has the memory, these bytes come with its answer. */
+  /**
+   * Bytes that will be read after the step. If the memory belongs to another thread, they come with
+   * its answer.
+   */
   readonly reads?: ByteRange;
 }
 
-/** Weights that threads read and pack by themselves (loading.ts). */
+/** Weights that threads read and pack themselves (loading.ts). */
 export interface LoadWork {
   readonly files: readonly FileIdentity[];
-  /** Numbers of all pieces, in shared memory. (Typed arrays have no type parameter before TypeScript 5.7.) */
+  /**
+   * Numbers of all pieces, in shared memory. (Typed arrays have no type parameter before TypeScript
+   * 5.7.)
+   */
   readonly pieces: Float64Array;
-  /** Shared too: the first bytes of pieces whose beginnings are wanted. */
+  /** Shared too: the first bytes of pieces, for those with `head`. */
   readonly heads?: Uint8Array;
 }
 
@@ -52,7 +61,7 @@ export interface Executor {
   write(at: number, bytes: Uint8Array): void | Promise<void>;
   /** Bytes of a memory, valid until the next step. */
   read(at: number, length: number): Uint8Array | Promise<Uint8Array>;
-  /** A view of a memory to write into directly, where this thread has one. */
+  /** A view of a memory for direct writes, if this thread has the memory. */
   view(at: number, length: number): Uint8Array | undefined;
   /**
    * Runs the passes of a step, each on all threads.
@@ -60,18 +69,29 @@ export interface Executor {
    */
   run(step: Step, signal?: AbortSignal): Promise<void>;
   /**
-   * Has the threads read pieces of files and pack them (loading.ts), where they can, while no step runs.
-   * @param onDone how many pieces are done, told now and then and at the end
-   * @throws ERR_WORKER_LOST, ERR_SOURCE, ERR_GGUF_TRUNCATED, ERR_DISPOSED, what onDone throws, or signal.reason
+   * Lets the threads read pieces of files and pack them (loading.ts), while no step runs; missing
+   * if they cannot.
+   * @param onDone gets the number of finished pieces, regularly and at the end
+   * @throws ERR_WORKER_LOST, ERR_SOURCE, ERR_GGUF_TRUNCATED, ERR_DISPOSED, errors of onDone, or
+   * signal.reason
    */
   load?(work: LoadWork, onDone: (pieces: number) => void, signal?: AbortSignal): Promise<void>;
-  /** The same by threads that do nothing else, while steps run: where the executor was started with such readers. */
+  /**
+   * The same by threads that do nothing else, while steps run; missing unless the executor was
+   * started with such readers.
+   */
   loadBeside?: Executor['load'];
-  /** Computes a record of a plan on this thread, while no step runs: V8 compiles kernels when they are first called. Where it compiles as threads do. */
+  /**
+   * Computes one record of a plan on this thread, while no step runs, so that V8 compiles its
+   * kernel early. Only if threads share the compiled code.
+   */
   rehearse?(plan: number, record: number, nTokens: number, nOutputs: number): void;
-  /** How far the step and every thread have come, in words: for steps that do not end. */
+  /** Progress of the step and of every thread, in words: for steps that do not end. */
   where(): string;
-  /** No step is expected soon: threads return, so that they neither occupy cores nor keep the process alive. */
+  /**
+   * Says that no step is expected soon: threads return, so that they neither occupy cores nor keep
+   * the process alive.
+   */
   rest(): void;
   dispose(): Promise<void>;
 }
@@ -86,14 +106,20 @@ export const THREADS = whole(1, MAX_THREADS);
 export const disposedError = (): QuantletError =>
   new QuantletError('ERR_DISPOSED', 'the model (or engine) was disposed of; load (or create) it again');
 
-/** The error of a worker that ended. @param remedy what can be done next */
+/**
+ * The error of a worker that ended.
+ * @param remedy the next thing to do
+ */
 export function workerLost(when: string, remedy: string, cause: unknown): QuantletError {
   if (cause instanceof QuantletError && cause.code === 'ERR_BUNDLED') return cause;
   const why = cause instanceof Error ? cause.message : String(cause);
   return new QuantletError('ERR_WORKER_LOST', `a worker thread ended while ${when}: ${why}; ${remedy}`, { cause });
 }
 
-/** Lets timers, input and output go first. By setImmediate where there is one, since a message channel would keep a Node process alive. */
+/**
+ * Lets timers, input and output run first. Uses setImmediate if available, since a message channel
+ * would keep a Node process alive.
+ */
 export const yieldToEventLoop: () => Promise<void> = (() => {
   if (typeof setImmediate === 'function') return () => new Promise((resolve) => void setImmediate(resolve));
   if (typeof MessageChannel === 'function') {

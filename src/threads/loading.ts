@@ -1,44 +1,57 @@
 /**
- * Loading by the threads themselves: pieces of files, each read to its place in the shared memory and packed while it is in the cache. The host
- * (engine/read-weights.ts) says which pieces there are; workers take them in turns. Reading and packing at once, on every thread, takes little longer
- * than reading alone; read by the host and packed behind it, weights go to DRAM and back in between, and took twice as long.
+ * Loading by the threads themselves: pieces of files are read to their places in the shared memory
+ * and packed while they are in the cache. The host (engine/read-weights.ts) lists the pieces, and
+ * workers take them in turn. Reading and packing together, on every thread, takes little longer
+ * than reading alone. If the host read weights and they were packed later, they would go to DRAM
+ * and back, which takes twice as long.
  */
 import { QuantletError, type QuantletErrorCode } from '../errors.ts';
 import { workerLost, type LoadWork } from './executor.ts';
 
 /**
- * A piece is PIECE_SIZE numbers, in this order: `bytes` bytes of file number `file` from `offset` on go to the address `at`, and where `head` is not negative
- * the first HEAD_BYTES of them to that place of the work's heads. Where `type` (a ggml type's id) is
- * not negative they are `rows` plain rows of `ne0`, which are packed as type `to`: each thread reads them to its `scratchBytes` bytes, one thread's behind the other's from
- * the address `scratch` on, and the i32 at `broken` becomes 1 where a scale is Inf or NaN.
+ * A piece is PIECE_SIZE numbers. `bytes` bytes of file number `file`, starting at `offset`, go to
+ * address `at`. If `head` is not negative, the first HEAD_BYTES of them go to that place of the
+ * work's heads.
+ *
+ * If `type` (the id of a ggml type) is not negative, the bytes are `rows` plain rows of `ne0`
+ * elements, to be packed as type `to`. Each thread reads them into `scratchBytes` bytes of its own;
+ * those of thread 0 begin at `scratch`. The i32 at `broken` becomes 1 if a scale is Inf or NaN.
  */
 // prettier-ignore
 export const PIECE = { file: 0, offset: 1, bytes: 2, head: 3, at: 4, type: 5, to: 6, ne0: 7, rows: 8, broken: 9, scratch: 10, scratchBytes: 11 } as const;
 export const PIECE_SIZE = 12;
 
-/** Bytes of a weight that go into its model's fingerprint. All of them would take longer than packing, and training changes every tensor. */
+/**
+ * Bytes of a weight that enter its model's fingerprint. All bytes would take longer than packing,
+ * and training changes every tensor.
+ */
 export const HEAD_BYTES = 1024;
 
-/** Words that host and workers share: the next piece to be taken, not 0 where no more are to be taken, and how many are done. */
+/**
+ * Words shared by host and workers: next piece to take; not 0 to stop; number of finished pieces.
+ */
 export const LOADING = { next: 0, stop: 1, done: 2 } as const;
 export const LOADING_WORDS = 3;
 
-/** What worker ith is sent. */
+/** Message to worker ith. */
 export interface LoadTask extends LoadWork {
   readonly ith: number;
   readonly words: Int32Array;
 }
 
-/** Why a worker did not go on, as code and message: errors lose their codes on the way to another thread. */
+/**
+ * Reason why a worker stopped, as code and message: errors lose their codes on the way to another
+ * thread.
+ */
 export type LoadFailure = readonly [code: QuantletErrorCode, message: string];
 
-/** How often progress is told. */
+/** Interval of progress reports. */
 const PROGRESS_MS = 20;
 
 /**
- * Has `nth` workers do the work, each by a call of `start`.
- * @param onDone told how many pieces are done, while they are; what it throws ends the work
- * @throws ERR_WORKER_LOST, the workers' failures, or signal.reason; not before every worker has ended
+ * Lets `nth` workers do the work, each by a call of `start`.
+ * @param onDone gets the number of finished pieces while they run; an error in it ends the work
+ * @throws ERR_WORKER_LOST, the workers' failures, or signal.reason, after every worker has ended
  */
 export async function loadPieces(
   nth: number,

@@ -1,4 +1,4 @@
-/** Node's threads: private Piscina pools, for the steps of a model and for quantising a file. */
+/** Node's threads: private Piscina pools, for a model's steps and for quantising a file. */
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { Piscina } from 'piscina';
@@ -12,37 +12,47 @@ const worker = (): string => packageFile(WORKER_URL, 'dist/worker/node.cjs');
 
 /** Workers that each run one task at a time. */
 export interface WorkerPool {
-  /** Runs a task on a worker, by the function of that name in its file, if it is not the pool's own. Rejects when the worker is lost, and not before every thread of a pool that is given up has ended. */
+  /**
+   * Runs a task on a worker, by the function `name` of its file, or by the pool's own. Rejects if
+   * the worker is lost; if the pool is abandoned, only after all of its threads have ended.
+   */
   run(task: unknown, name?: string): Promise<unknown>;
-  /** The state of its workers and of what waits for them, in words. */
+  /** State of its workers and of waiting tasks, in words. */
   where(): string;
   destroy(): Promise<void>;
 }
 
-/** Workers inherit --input-type from programs that are text (node --input-type=module -e), and would not start, as they are files: they get no flags then. */
+/**
+ * Flags for workers. They are files, so they would not start with --input-type, which they inherit
+ * from programs that are text (node --input-type=module -e): then they get no flags.
+ */
 const workerFlags = (): { execArgv?: string[] } =>
   process.execArgv.some((flag) => flag.startsWith('--input-type')) ? { execArgv: [] } : {};
 
 /**
- * A pool of exactly n workers, which all stay until destroy(). (By default Piscina ends idle workers and starts new ones for the next task.)
- * Piscina replaces lost workers, but stops doing so once a worker was lost before it was ready: tasks would then wait for ever.
- * Such a pool is destroyed, with all that waits in it, and the next task gets a new one.
+ * A pool of exactly n workers, which all stay until destroy(). (By default Piscina ends idle
+ * workers and starts new ones for the next task.) Piscina replaces lost workers, but no longer
+ * after a worker was lost before it was ready: tasks would then wait for ever. Such a pool is
+ * destroyed with its waiting tasks, and the next task gets a new pool.
  * @param filename the worker's file
  * @param name the function of that file that tasks run
- * @throws ERR_BUNDLED where Piscina is missing
+ * @throws ERR_BUNDLED if Piscina is missing
  */
 export function createPool(filename: string, name: string, n: number, workerData: object): WorkerPool {
   const Pool = loadPiscina();
   let destroyed = false;
-  /** Resolves when the threads of the last pool that was given up have ended: until then they may write to memory that a new pool's threads use. */
+  /**
+   * Resolves when the threads of the last abandoned pool have ended. Until then they may write to
+   * memory that a new pool's threads use.
+   */
   let gone: Promise<void> | undefined;
 
   const start = (): Piscina => {
     const made = new Pool({ filename, name, minThreads: n, maxThreads: n, concurrentTasksPerWorker: 1, workerData, ...workerFlags() });
-    // How a task ends is known from its promise. Other errors (a reply that arrives after destroy(), seen on Node 24 in one dispose of 20, or the end
-    // of an idle worker) would end the process if there were no listener.
+    // The end of a task is known from its promise. Other errors (a reply after destroy(), or the
+    // end of an idle worker) would crash the process without a listener.
     made.on('error', () => {});
-    // In a microtask: by then Piscina has started another worker in its place, or never will.
+    // In a microtask: by then Piscina has started another worker, or never will.
     made.on('workerDestroy', () =>
       queueMicrotask(() => {
         if (pool !== made || destroyed || made.threads.length >= n) return;
@@ -65,7 +75,7 @@ export function createPool(filename: string, name: string, n: number, workerData
       try {
         return await mine.run(task, { name: other });
       } catch (error) {
-        await Promise.resolve(); // whether the pool is given up is known a microtask after its worker was lost
+        await Promise.resolve(); // a microtask after the loss of its worker, it is known if the pool is abandoned
         if (pool !== mine) await gone;
         throw error;
       }
@@ -84,11 +94,11 @@ export function createPool(filename: string, name: string, n: number, workerData
   };
 }
 
-/** nth workers that start at once, while the host finds out what they will compute. */
+/** Starts nth workers at once, while the host finds out what they will compute. */
 export function spawnThreads(nth: number): SpawnedThreads {
   const pool = createPool(worker(), 'serve', nth, {});
   const starts = Promise.allSettled(Array.from({ length: nth }, () => pool.run(undefined, 'start')));
-  /** Files that a bundler left out are missed when workers start. */
+  /** Missing files, which a bundler left out, show when workers start. */
   const missed = starts.then((ends) =>
     ends
       .flatMap((end) => (end.status === 'rejected' ? [end.reason as NodeJS.ErrnoException] : []))
@@ -125,5 +135,8 @@ export function quotas(text: TextOf): number[] {
   return all.filter(([quota, period]) => quota > 0 && period > 0).map(([quota, period]) => Math.floor(quota / period));
 }
 
-/** Cores this process may use: what Node says, and the quotas of its control groups, which Node 20 does not see. */
+/**
+ * Cores that this process may use: Node's number, and the quotas of its control groups, which Node
+ * 20 ignores.
+ */
 export const defaultThreads = (): number => Math.max(1, Math.min(availableParallelism(), ...quotas((path) => readFileSync(path, 'utf8'))));

@@ -1,6 +1,7 @@
 /**
- * Files of the package that are not part of its modules: kernels, workers, Piscina. They lie next to these modules, unless a bundler has put the modules
- * elsewhere: then they are those of the package as the bundle's folder, or the folder that the process runs in, resolves it.
+ * Files of the package outside its modules: kernels, workers, Piscina. They lie next to these
+ * modules, unless a bundler has moved the modules. Then they are those of the installed package,
+ * resolved from the bundle's folder or from the process's working directory.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -9,10 +10,10 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Piscina as PiscinaClass } from 'piscina';
 import { QuantletError } from '../errors.ts';
 
-/** The version of these modules; not known where sources run. */
+/** Version of these modules; undefined when sources run. */
 declare const QUANTLET_VERSION: string | undefined;
 
-/** The error where files of the package are not where they should be. */
+/** The error if files of the package are missing. */
 export const bundledError = (missing: string, cause?: unknown): QuantletError =>
   new QuantletError(
     'ERR_BUNDLED',
@@ -22,10 +23,16 @@ export const bundledError = (missing: string, cause?: unknown): QuantletError =>
 
 /** This module's address. A bundle in CommonJS has no import.meta.url, but __filename. */
 const here = import.meta.url || pathToFileURL(__filename).href;
-/** By this name tools that list what a deployment needs (Vercel's nft, in Next) see that it takes Piscina. */
+/**
+ * Named `require`, so that tools that list a deployment's files (Vercel's nft, in Next) see that
+ * Piscina is needed.
+ */
 const require = createRequire(import.meta.url || __filename);
 
-/** The installed package's folder with what it was found from. @throws ERR_BUNDLED where its version is not that of these modules */
+/**
+ * Folder of the installed package.
+ * @throws ERR_BUNDLED if its version differs from that of these modules
+ */
 function packageFolder(): string | undefined {
   for (const from of [here, pathToFileURL(join(process.cwd(), 'package.json')).href]) {
     let manifest: string;
@@ -43,11 +50,11 @@ function packageFolder(): string | undefined {
 }
 
 /**
- * The path of a file of the package.
- * @param literal its address next to this package's modules, in a constant, which is what bundlers and nft look for:
- *   `import.meta.url ? new URL('../../dist/...', import.meta.url) : undefined`
+ * Path of a file of the package.
+ * @param literal its address next to this package's modules, in a constant, for bundlers and nft:
+ * `import.meta.url ? new URL('../../dist/...', import.meta.url) : undefined`
  * @param path the same from the package's folder
- * @throws ERR_BUNDLED where it is in neither place
+ * @throws ERR_BUNDLED if it is in neither place
  */
 export function packageFile(literal: URL | undefined, path: string): string {
   const own = literal?.protocol === 'file:' ? fileURLToPath(literal) : path;
@@ -64,8 +71,9 @@ interface PiscinaModule {
 let piscina: typeof PiscinaClass | undefined;
 
 /**
- * Piscina, from where it is installed. Never from inside of a bundle: it starts workers from a file of its own, and esbuild's modules cannot require() what it needs.
- * @throws ERR_BUNDLED where it is not installed
+ * Loads Piscina from its installation, never from a bundle: it starts workers from a file of its
+ * own, and esbuild's modules cannot require() its dependencies.
+ * @throws ERR_BUNDLED if it is not installed
  */
 export function loadPiscina(): typeof PiscinaClass {
   if (piscina) return piscina;

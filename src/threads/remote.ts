@@ -1,4 +1,7 @@
-/** Without shared memory: one worker has the memories and the kernels and computes; this thread sends it messages and stays responsive. */
+/**
+ * Executor without shared memory: one worker has the memories and the kernels and computes. This
+ * thread sends it messages and stays responsive.
+ */
 import { QuantletError } from '../errors.ts';
 import type { Channel } from '../web/rpc.ts';
 import { disposedError, type Executor, type ByteRange, type Step } from './executor.ts';
@@ -7,32 +10,40 @@ import { makeKnown } from './where.ts';
 export interface RemoteInit {
   readonly role: 'remote';
   readonly module: WebAssembly.Module;
-  /** Of each memory. */
+  /** Bytes of each memory. */
   readonly memoryBytes: readonly number[];
 }
 
-/** One message: first the writes, then the step, then what is read (the step's own `reads` where none is asked for). */
+/**
+ * One message: first the writes, then the step, then the read (by default the step's own `reads`).
+ */
 export interface RemoteRequest {
   readonly writes: readonly { readonly at: number; readonly bytes: Uint8Array }[];
   readonly step?: Step;
   readonly reads?: ByteRange;
 }
 
-/** Writes up to this size go with the next request; larger ones (weights) at once, and the writer waits until they have arrived. */
+/**
+ * Writes up to this size go with the next request. Larger ones (weights) are sent at once, and the
+ * writer waits until they have arrived.
+ */
 const SMALL_WRITE = 64 * 1024;
 
-/** @throws ERR_OUT_OF_MEMORY where the worker cannot make the memories */
+/**
+ * Starts the worker's memories.
+ * @throws ERR_OUT_OF_MEMORY if the worker cannot make them
+ */
 export async function createRemote(channel: Channel, module: WebAssembly.Module, memoryBytes: readonly number[]): Promise<Executor> {
   await channel.call({ role: 'remote', module, memoryBytes } satisfies RemoteInit);
   let writes: { at: number; bytes: Uint8Array }[] = [];
-  /** The bytes that came with the last step's answer. */
+  /** Bytes that came with the last step's answer. */
   let brought: (ByteRange & { bytes: Uint8Array }) | undefined;
   let disposed = false;
   let waiting = 0;
 
   const send = async (request: Omit<RemoteRequest, 'writes'>, signal?: AbortSignal): Promise<Uint8Array | undefined> => {
     if (disposed) throw disposedError();
-    signal?.throwIfAborted(); // before the writes are taken: they go with the next request then
+    signal?.throwIfAborted(); // before the writes are taken, so that they go with the next request
     const taken = writes;
     writes = [];
     waiting++;

@@ -1,4 +1,7 @@
-/** Node's threads for quantising a file: a private Piscina pool whose workers each have kernels over a small memory of their own. */
+/**
+ * Node's threads for quantising a file: a private Piscina pool, whose workers each have kernels
+ * over a small memory of their own.
+ */
 import { readFileSync } from 'node:fs';
 import { QuantletError } from '../errors.ts';
 import { QUANTIZERS } from '../quantize/ftype.ts';
@@ -11,13 +14,13 @@ const worker = (): string => packageFile(WORKER_URL, 'dist/worker/quantize.cjs')
 const QUANTIZER_URL = import.meta.url ? new URL('../../dist/wasm/quantize.wasm', import.meta.url) : undefined;
 const quantizer = (): string => packageFile(QUANTIZER_URL, 'dist/wasm/quantize.wasm');
 
-/** What every worker is started with: compiled modules, the kernels' and that of quantize.wasm. */
+/** Compiled modules for every worker: the kernels, and quantize.wasm. */
 export interface RowsModules {
   readonly kernels: WebAssembly.Module;
   readonly quantize: WebAssembly.Module;
 }
 
-/** What is posted to a worker: types by name, since objects lose their identity on the way. */
+/** Message to a worker. Types go by name, since objects lose their identity on the way. */
 export interface RowsTask {
   readonly from: TypeName;
   readonly to: TypeName;
@@ -27,7 +30,10 @@ export interface RowsTask {
   readonly imatrix: Float32Array | undefined;
 }
 
-/** `nrows` rows of `ne0` elements of type `from`, to be brought to type `to`; `imatrix` weighs the columns (ne0 floats). */
+/**
+ * `nrows` rows of `ne0` elements of type `from`, to be converted to type `to`. `imatrix` weighs the
+ * columns (ne0 floats).
+ */
 export interface Rows {
   readonly from: TypeTraits;
   readonly to: TypeTraits;
@@ -39,9 +45,11 @@ export interface Rows {
 
 export interface RowsPool {
   /**
-   * Any readable type to any that quantlet makes, bit for bit as ggml_quantize_chunk; many at the same time.
-   * @throws ERR_INVALID_ARGUMENT for rows that are not whole blocks of both types, data or weights of another length, a type without a quantiser, numbers too large for
-   * the searches of IQ1, IQ2 and IQ3; ERR_WORKER_LOST
+   * Converts any readable type to any type that quantlet writes, with the bits of
+   * ggml_quantize_chunk. Several calls may run at the same time.
+   * @throws ERR_INVALID_ARGUMENT for rows that are not whole blocks of both types, data or weights
+   * of another length, a type without a quantiser, numbers too large for the searches of IQ1, IQ2
+   * and IQ3; ERR_WORKER_LOST
    */
   quantizeRows(rows: Rows): Promise<Uint8Array>;
   dispose(): Promise<void>;
@@ -51,7 +59,7 @@ const TARGETS: ReadonlySet<TypeTraits> = new Set(QUANTIZERS);
 /** Types with dequantize_row. */
 const SOURCES: ReadonlySet<TypeTraits> = new Set(typesWith(() => true));
 
-/** More than quantising a file can use on any machine, and few enough to start. */
+/** Most workers: more than a file can use on any machine, and few enough to start. */
 const MOST_THREADS = 64;
 
 const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
@@ -77,7 +85,7 @@ export function checkRows({ from, to, ne0, nrows, data, imatrix }: Rows): void {
     throw bad(`there are ${imatrix.length} importance weights for rows of ${ne0} elements, expected one for each`);
 }
 
-/** `nthreads` workers, MOST_THREADS at most. */
+/** Starts `nthreads` workers, at most MOST_THREADS. */
 export function createRowsPool(kernels: WebAssembly.Module, nthreads: number): RowsPool {
   const modules: RowsModules = { kernels, quantize: new WebAssembly.Module(readFileSync(quantizer())) };
   const pool = createPool(worker(), 'quantize', Math.min(nthreads, MOST_THREADS), modules);

@@ -1,7 +1,9 @@
 /**
- * What a thread does with the memories of a model: it waits for a step in the first one's sync block, computes the step's passes, each in its memory, and
- * carries on what the next ones read of them (the residual stream, between two ranges of layers). Threads meet in the memory that they compute in, so
- * nobody is ahead by more than a barrier; the host is told in the first memory when all is done.
+ * Loop of a thread over the memories of a model. It waits for a step in the first memory's sync
+ * block, computes the step's passes, each in its memory, and copies the values that later passes
+ * read (the residual stream, between two ranges of layers). Threads meet in the memory in which
+ * they compute, so no thread is more than a barrier ahead. The end of a step is written to the
+ * first memory, for the host.
  */
 import type { WasmMemory, WasmModule } from '../globals.ts';
 import { ENDS, STEP_THREADS } from '../graph/layout.ts';
@@ -9,16 +11,16 @@ import type { Kernels } from '../wasm/abi.ts';
 import { ARENA_BASE, bytesIn, memoryOf } from '../wasm/memory.ts';
 import type { Carry, Pass } from './executor.ts';
 
-/** What threads compute with, the same for all of them. */
+/** Module and memories, the same for all threads. */
 export interface Compute {
   readonly module: WasmModule;
   /** Shared. */
   readonly memories: readonly WasmMemory[];
-  /** The passes of the step, as numbers, in memory that is shared. */
+  /** Passes of the step as numbers, in shared memory. */
   readonly program: Float64Array;
 }
 
-/** Numbers of a program at most. A pass takes 4, and 3 for each carry. */
+/** Most numbers of a program. A pass takes 4, and 3 for each carry. */
 const PROGRAM_SIZE = 8192;
 
 export const computeWith = (module: WasmModule, ...memories: readonly WasmMemory[]): Compute => ({
@@ -27,7 +29,7 @@ export const computeWith = (module: WasmModule, ...memories: readonly WasmMemory
   program: new Float64Array(new SharedArrayBuffer(8 * PROGRAM_SIZE)),
 });
 
-/** What thread ith is started with. */
+/** Start message of thread ith. */
 export interface ServeTask {
   readonly ith: number;
   /** STEP's value when the task was started: the thread waits for another one. */
@@ -35,7 +37,7 @@ export interface ServeTask {
   readonly idleMs: number;
 }
 
-/** Writes the passes of a step where the threads find them; posting the step publishes them. */
+/** Writes the passes of a step for the threads. Posting the step publishes them. */
 export function writeProgram(program: Float64Array, passes: readonly Pass[]): void {
   let at = 0;
   const put = (...numbers: number[]): void => numbers.forEach((n) => (program[at++] = n));
@@ -66,9 +68,12 @@ export function carryOn(memories: readonly WasmMemory[], { from, to, length }: C
   bytesIn(memories, to + begin, n).set(bytesIn(memories, from + begin, n));
 }
 
-/** Runs until the threads shut down or a worker is lost. @param kernels one instance for each memory */
+/**
+ * Serves steps until the threads shut down or a worker is lost.
+ * @param kernels one instance for each memory
+ */
 export function serveSteps(kernels: readonly Kernels[], { memories, program }: Compute, { ith, last, idleMs }: ServeTask): void {
-  /** Gives what ended the step, as kernels.compute() does. */
+  /** Computes a step. Returns its outcome, as kernels.compute() does. */
   const compute = (nth: number): number => {
     for (const { plan, from, to, carries = [] } of readProgram(program)) {
       const here = kernels[memoryOf(plan)];

@@ -1,9 +1,10 @@
 /**
- * Threads over shared memories. A platform only says how a task is started on worker ith (Piscina, Web Workers). Posting a step, waiting for
- * its end, cancelling it and losing a worker are handled here, through the words of the sync block (assembly/runtime/sync.ts).
+ * Threads over shared memories. A platform only defines how a task is started on worker ith
+ * (Piscina, Web Workers). Posting a step, waiting for its end, cancelling it and losing a worker
+ * are handled here, through the words of the sync block (assembly/runtime/sync.ts).
  *
- * Threads serve while there are steps: run() starts a task on every worker where none is running, and the tasks return by themselves after
- * IDLE_MS without a step.
+ * Threads serve while there are steps: run() starts a task on every worker if none is running, and
+ * the tasks return after IDLE_MS without a step.
  */
 import { CLOSED, STEP_THREAD_BITS, SYNC, SYNC_SIZE } from '../graph/layout.ts';
 import { instantiate } from '../wasm/load.ts';
@@ -14,52 +15,60 @@ import { makeKnown, whereThreadsStand } from './where.ts';
 
 /** Workers over an engine's memories, one for each thread. */
 export interface ThreadPool {
-  /** How many threads there are. */
+  /** Number of threads. */
   readonly nth: number;
-  /** Runs serveSteps on worker ith; settles when it returns, rejects when the worker is lost. */
+  /** Runs serveSteps on worker ith. Settles when it returns, rejects if the worker is lost. */
   start(task: ServeTask): Promise<void>;
-  /** Has the workers read and pack pieces until there are none left (loading.ts). Where they can open files. */
+  /** Lets the workers read and pack all pieces (loading.ts); missing if they cannot open files. */
   readonly load?: Executor['load'];
   /** The state of the workers, in words (Executor.where). */
   where?(): string;
-  /** Where there is no Atomics.waitAsync: resolves once the 32-bit word at this address of the first memory is no longer `value`. */
+  /**
+   * Replaces Atomics.waitAsync if that is missing: resolves once the 32-bit word at this address of
+   * the first memory is no longer `value`.
+   */
   changed?(at: number, value: number): Promise<void>;
   dispose(): Promise<void>;
 }
 
-/** Workers that were started before there is anything to compute with. */
+/** Workers started before it is known what they will compute. */
 export interface SpawnedThreads {
-  /** Resolves when workers have started, or could not: then their first tasks say why. */
+  /** Resolves when workers have started or failed to; their first tasks then give the reason. */
   readonly started: Promise<unknown>;
   attach(compute: Compute): ThreadPool;
-  /** Where there is nothing to attach. */
+  /** Ends the workers if there is nothing to attach. */
   dispose(): Promise<void>;
 }
 
 /**
- * Threads that wait this long for a step return, so that a model that nobody disposed of does not keep the process alive.
- * Longer than any pause between two tokens, shorter than a person notices.
+ * Threads that wait this long for a step return, so that a model without dispose() does not keep
+ * the process alive. Longer than any pause between two tokens, shorter than a person notices.
  */
 export const IDLE_MS = 250;
 
 /**
- * Polls (about 1 ns each) before a waiting thread sleeps. Waking a sleeper takes 10 to 20 us; with only 6 us of polling two threads
- * slept at every barrier and a token of stories260K took 970 us instead of 130. Where threads share cores, polling takes time from
- * the thread that is waited for: then they poll SPIN_CROWDED times.
+ * Polls (about 1 ns each) before a waiting thread sleeps. Waking a sleeper takes 10 to 20 us, so
+ * with few polls threads of a small model would sleep at every barrier. If threads share cores,
+ * polling takes time from the thread that others wait for: then they poll SPIN_CROWDED times.
  */
 const SPIN = 60_000;
 const SPIN_CROWDED = 100;
 
-/** The pause between two looks at DONE where no worker watches it. */
+/** Pause between two reads of DONE while no worker watches it. */
 const LOOK_AGAIN_MS = 4;
 
-/** The largest number that leaves the bits of STEP a positive i32; the first step comes after it. */
+/** Largest number that leaves the bits of STEP a positive i32; the first step follows it. */
 const LAST_STEP = 0x1ffffe;
 
-/** @param readers workers that read weights while the others compute */
+/**
+ * Makes the executor.
+ * @param readers workers that read weights while the others compute
+ */
 export function createShared(compute: Compute, pool: ThreadPool, cores: number, readers?: ThreadPool): Executor {
   const { module, memories, program } = compute;
-  /** The sync block of each memory. Steps are posted in the first one, and their end is told there. */
+  /**
+   * Sync block of each memory. Steps are posted in the first one, and their end is written there.
+   */
   const blocks = memories.map(({ buffer }) => new Int32Array(buffer, ARENA_BASE, SYNC_SIZE / 4));
   const [words] = blocks;
   const kernels = memories.map((memory) => instantiate(module, memory));
@@ -72,7 +81,11 @@ export function createShared(compute: Compute, pool: ThreadPool, cores: number, 
   let lost: unknown;
   let disposed = false;
 
-  /** A lost worker leaves the others in a barrier and the host waiting for DONE: every word that anyone waits on is changed, and all are woken. */
+  /**
+   * Ends every wait after a worker was lost: the others would stay in a barrier, and the host would
+   * wait for DONE. So every word that threads or the host wait on is changed, and all of them are
+   * woken.
+   */
   const poison = (reason: unknown): void => {
     lost ??= reason ?? new Error('worker ended');
     for (const block of blocks) {
@@ -99,7 +112,10 @@ export function createShared(compute: Compute, pool: ThreadPool, cores: number, 
     serving = all;
   };
 
-  /** Has the threads return, but never in the middle of a step: those that have not seen its number yet would leave the others in a barrier. */
+  /**
+   * Lets the threads return, but never during a step: threads that have not seen its number yet
+   * would leave the others in a barrier.
+   */
   const close = (): void => {
     if (Atomics.load(words, SYNC.done) !== posted) return;
     Atomics.compareExchange(words, SYNC.step, posted, CLOSED);
@@ -116,7 +132,7 @@ export function createShared(compute: Compute, pool: ThreadPool, cores: number, 
         Atomics.notify(words, SYNC.step);
         return;
       }
-      await serving; // the threads are returning: new tasks are started when all have
+      await serving; // the threads are returning: new tasks start after all have returned
       if (disposed) throw disposedError();
     }
   };
@@ -131,7 +147,8 @@ export function createShared(compute: Compute, pool: ThreadPool, cores: number, 
         throw workerLost('a step ran', 'the next step can run again, what this one computed is lost', lost);
       }
       if (done === posted) return;
-      // The worker that watches may be lost in the middle of a step, which goes on all the same: then DONE is read again a little later.
+      // The watching worker may be lost during a step, which continues: then DONE is read again a
+      // little later.
       if (pool.changed)
         await pool.changed(ARENA_BASE + 4 * SYNC.done, done).catch(() => new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS)));
       else {

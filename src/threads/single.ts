@@ -1,12 +1,16 @@
-/** No threads: the caller's thread computes, in slices of records, with a turn of the event loop after each slice. */
+/**
+ * Executor without threads: the caller's thread computes, in slices of records, with a turn of the
+ * event loop after each slice.
+ */
 import { instantiate } from '../wasm/load.ts';
 import { ARENA_BASE, bytesIn, memoryOf } from '../wasm/memory.ts';
 import { disposedError, yieldToEventLoop, type Executor } from './executor.ts';
 import { carryOn } from './serve.ts';
 
 /**
- * A slice ends with the first record that ends later than this; a single record may take longer (a prompt's largest product). A slice can
- * span steps: between the short steps of a small model there are only microtasks, which let no timer or input have its turn.
+ * A slice ends with the first record that ends after this time; a single record may take longer (a
+ * prompt's largest product). A slice can span steps: between the short steps of a small model there
+ * are only microtasks, which give timers and input no turn.
  */
 const SLICE_MS = 4;
 

@@ -4,9 +4,12 @@ import type { ThreadInit, WatchInit } from '../worker/web.ts';
 import type { Compute, ServeTask } from './serve.ts';
 import type { ThreadPool } from './shared.ts';
 
-/** As many threads as could be started, at least one; a lost worker is replaced when the next task is started on it. */
+/**
+ * Starts up to nth threads, at least one. A lost worker is replaced when the next task is started
+ * on it.
+ */
 export async function createThreadPool(start: () => Promise<Channel>, compute: Compute, nth: number): Promise<ThreadPool> {
-  /** Starts a worker and gives it its role; a worker that cannot take it is ended. */
+  /** Starts a worker and gives it its role. A worker that cannot take the role is ended. */
   const hire = async (init: ThreadInit | WatchInit): Promise<Channel> => {
     const channel = await start();
     try {

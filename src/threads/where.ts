@@ -1,4 +1,4 @@
-/** For steps that do not end: how far each thread has come, and the words of the sync block, as text. */
+/** Progress of each thread and the words of the sync block, as text, for steps that do not end. */
 import { CODE } from '../graph/kernels.ts';
 import { CLOSED, OP, OP_SIZE, PLAN, REACHED_STRIDE, STEP_THREAD_BITS, SYNC } from '../graph/layout.ts';
 import { ARENA_BASE, MEMORY_SPACE, memoryOf } from '../wasm/memory.ts';
@@ -10,14 +10,15 @@ const stepOf = (word: number): string =>
   word === CLOSED ? 'closed' : `${word >> STEP_THREAD_BITS} on ${word & ((1 << STEP_THREAD_BITS) - 1)} threads`;
 
 /**
- * The words of every sync block and every thread's last record in each memory. Read while threads may be writing: each word is right by itself.
+ * Describes the words of every sync block and every thread's last record in each memory. Threads
+ * may write while this reads, so only each word on its own is consistent.
  * @param passes of the step that was posted last
  */
 export function whereThreadsStand(memories: readonly WebAssembly.Memory[], passes: readonly Pass[], nth: number): string {
   const inMemory = ({ buffer }: WebAssembly.Memory, number: number): string => {
     const words = new Int32Array(buffer);
     const word = (name: keyof typeof SYNC, i = 0): number => Atomics.load(words, ARENA_BASE / 4 + SYNC[name] + i);
-    // In a memory with several passes a record may be of any of them.
+    // In a memory with several passes, a record may belong to any of them.
     const here = passes.filter(({ plan }) => memoryOf(plan) === number);
     const last = here.reduce((most, { to }) => Math.max(most, to), 0);
     const opNames = (record: number): string =>
@@ -47,11 +48,11 @@ export function whereThreadsStand(memories: readonly WebAssembly.Memory[], passe
   return memories.map((memory, i) => `${i === 0 ? '' : `memory ${i}: `}${inMemory(memory, i)}`).join('; ');
 }
 
-/** Under this name tests and debuggers find all executors in use, whichever copy of this module made them. */
+/** Symbol by which tests and debuggers find all executors in use, from any copy of this module. */
 const LIVING = Symbol.for('quantlet.executors');
 type Living = Set<WeakRef<Executor>>;
 
-/** Lists an executor there until it is disposed of, without keeping it from being collected. */
+/** Lists an executor until it is disposed of, without keeping it from garbage collection. */
 export function makeKnown(executor: Executor): Executor {
   if (typeof WeakRef !== 'function') return executor; // workerd of older compatibility dates
   const living = ((globalThis as { [LIVING]?: Living })[LIVING] ??= new Set());
@@ -67,11 +68,14 @@ export function makeKnown(executor: Executor): Executor {
   });
 }
 
-/** How far every executor of this process has come, a line each. */
+/** Progress of every executor of this process, a line each. */
 export const whereAllStand = (): string[] =>
   [...((globalThis as { [LIVING]?: Living })[LIVING] ?? [])].flatMap((ref) => ref.deref()?.where() ?? []);
 
-/** What the promise gives, or after `ms` an error that says how far all executors have come: for tests that look for steps which do not end. */
+/**
+ * Resolves with the promise's value, or rejects after `ms` with the progress of all executors: for
+ * tests that look for steps that do not end.
+ */
 export async function inTime<T>(ms: number, what: string, promise: Promise<T>): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
