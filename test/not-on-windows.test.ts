@@ -1,5 +1,5 @@
 /** The list of tests that cannot pass on Windows works as described. */
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it, type TaskMeta, type TestContext } from 'vitest';
 import { checkedList, entryOf, expectOnWindows, notOnWindows, type NotOnWindows } from './not-on-windows.ts';
 import { at } from './support.ts';
@@ -18,6 +18,19 @@ describe('the list', () => {
     expect(entryOf(list, 'test/a.test.ts', 'more links > are followed')).toBeUndefined();
     expect(entryOf(list, 'test/b.test.ts', 'links > are followed')).toBeUndefined();
   });
+});
+
+it('no test file is in two parts of the tests under Wine', () => {
+  const { windows } = JSON.parse(readFileSync(at('test/runtime/platform-tests.json'), 'utf8')) as { windows: readonly string[][] };
+  const files = readdirSync(at('test'), { withFileTypes: true }).flatMap((entry) => {
+    if (entry.name === 'runtime') return [];
+    const within = entry.isDirectory()
+      ? readdirSync(at(`test/${entry.name}`), { encoding: 'utf8' }).map((name) => `${entry.name}/${name}`)
+      : [entry.name];
+    return within.filter((name) => name.endsWith('.test.ts')).map((name) => `test/${name}`);
+  });
+  expect(files.length).toBeGreaterThan(150);
+  for (const file of files) expect(windows.flat().filter((part) => file.includes(part)).length, file).toBeLessThanOrEqual(1);
 });
 
 describe('a listed test', () => {

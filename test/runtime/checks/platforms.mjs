@@ -1,6 +1,6 @@
 // arm64 under QEMU and Windows under Wine: the package's main jobs, compared with the results of
 // this machine's own Node.
-import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { app, here, model, root } from '../lib/consumer.mjs';
 import { arm64, begin, ended, told, windows, windowsWithVitest } from '../lib/platforms.mjs';
@@ -124,45 +124,30 @@ const row = (name, open, builds) => ({
 });
 
 /**
- * Tests that compare all kernels, ops and quantisers with golden numbers and bytes, in parts of 3
- * to 4 minutes each.
+ * Rows of tests, in parts of 3 to 10 minutes each. They only run by name: --only="npm test",
+ * --only="npm test, part 3". Windows runs all tests, arm64 those that compare kernels, ops and
+ * quantisers with golden numbers and bytes.
  */
-const ARM64_TESTS = [
-  ['test/kernel/packed.test.ts', 'test/kernel/packed-f32.test.ts'],
-  ['test/ops/golden.test.ts', 'test/ops/quantise.test.ts'],
-  [
-    'test/kernel/block-golden.test.ts',
-    'test/kernel/block-vec-dot.test.ts',
-    'test/quantize/quantize-file.test.ts',
-    'test/quantize/rows.test.ts',
-  ],
-];
+const TESTS = JSON.parse(readFileSync(join(here, 'platform-tests.json'), 'utf8'));
 
-/**
- * Tests of what differs on Windows: outputs, names, signals, standard input and output, downloads.
- * The others run in turn.
- */
-const WINDOWS_TESTS = [
-  'test/hub',
-  ...['batch', 'chat', 'completion', 'imatrix', 'llama-flags', 'outputs', 'perplexity', 'quantize', 'rotate', 'run', 'sparsify'].map(
-    (name) => `test/cli/${name}.test.ts`,
-  ),
-];
+/** Test files that are in no part. */
+function others(parts) {
+  const tests = join(root, 'test');
+  return readdirSync(tests, { withFileTypes: true })
+    .filter(({ name }) => name !== 'runtime')
+    .flatMap((entry) => (entry.isDirectory() ? readdirSync(join(tests, entry.name)).map((name) => `${entry.name}/${name}`) : [entry.name]))
+    .map((name) => `test/${name}`)
+    .filter((file) => file.endsWith('.test.ts') && !parts.flat().some((part) => file.includes(part)));
+}
 
-const WINDOWS_TURNS = [
-  ['chat', 'gguf', 'grammar', 'graph', 'page'],
-  ['ai-sdk', 'rotate', 'sample', 'sparsify', 'threads', 'tokenize', 'web'],
-].map((folders) => folders.map((name) => `test/${name}/`));
-
-/** Rows of tests. They only run by name, since one took over 15 minutes on a busy machine. */
 const vitest = (name, open, files, flags = []) => ({
   name,
   byName: true,
-  ms: all ? 60 * 60_000 : LIMIT_MS,
+  ms: LIMIT_MS,
   async run() {
     const platform = open();
     const args = [join(root, 'node_modules/vitest/vitest.mjs'), 'run', `--root=${root}`, ...LIMITS, ...flags, ...files];
-    const { code, stdout, stderr } = await ended(platform, args, { cwd: prepare(name), timeout: all ? 60 * 60_000 : LIMIT_MS });
+    const { code, stdout, stderr } = await ended(platform, args, { cwd: prepare(name.replaceAll(',', '')), timeout: LIMIT_MS });
     const plain = `${stderr}${stdout}`.replace(/\x1b\[[0-9;]*m/g, '');
     const [, passed, failed] = /^(\d+) passed, (\d+) failed$/m.exec(plain) ?? [];
     const listed = plain.match(/^(?:passes, though|\d+ tests that cannot pass on Windows).*$/gm) ?? [];
@@ -174,12 +159,14 @@ const vitest = (name, open, files, flags = []) => ({
     return { faults, version: platform.version, relaxed: 'yes', threads: 'yes', checked };
   },
 });
+const inParts = (name, open, parts, flags) =>
+  parts.map((files, i) => vitest(`${name}, part ${i + 1} of ${parts.length}`, open, files, flags));
 
 export const platforms = [
   row('Windows x64 (Wine)', windows, withThreads(inTurn(KINDS, 2))),
   row('Linux arm64 with a dot product (QEMU, max)', () => arm64('max'), withThreads(inTurn(KINDS))),
   row('Linux arm64 without (QEMU, cortex-a57)', () => arm64('cortex-a57'), all ? withThreads(KINDS) : inTurn(KINDS, 1)),
   // Node cannot start itself there without binfmt_misc.
-  vitest('Linux arm64, tests of kernels, operators and quantisers', () => arm64('max'), inTurn(ARM64_TESTS).flat(), ['--pool=threads']),
-  vitest('Windows x64 (Wine), npm test', windowsWithVitest, [...WINDOWS_TESTS, ...inTurn(WINDOWS_TURNS).flat()]),
+  ...inParts('Linux arm64, tests', () => arm64('max'), TESTS.arm64, ['--pool=threads']),
+  ...inParts('Windows x64 (Wine), npm test', windowsWithVitest, [...TESTS.windows, others(TESTS.windows)]),
 ];

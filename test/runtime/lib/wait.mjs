@@ -2,8 +2,9 @@
 // not wrong.
 import { createServer } from 'node:net';
 
+const isLong = process.env.QUANTLET_NO_TURNS || process.argv.some((argument) => argument.startsWith('--only='));
 /** Limits of the whole matrix, and of a row. */
-export const WHOLE_MS = process.env.QUANTLET_NO_TURNS ? 240 * 60_000 : 50 * 60_000;
+export const WHOLE_MS = isLong ? 240 * 60_000 : 50 * 60_000;
 export const ROW_MS = 5 * 60_000;
 /** Limit of one step of a row: a page to load, a child process to end. */
 export const STEP_MS = 150_000;
