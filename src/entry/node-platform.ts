@@ -144,8 +144,10 @@ async function openFile(path: string): Promise<OpenedFile> {
     const hint = /^~[\\/]/.test(path) ? '; ~ is the home folder to a shell alone: give the whole path' : repoHint(path);
     throw new QuantletError('ERR_SOURCE', `cannot open ${path}: ${whyNot(cause)}${cause.code === 'ENOENT' ? hint : ''}`, { cause });
   };
-  // A folder can be opened but not read.
-  await stat(path).then((s) => s.isDirectory() && problem(Object.assign(new Error(), { code: 'EISDIR' })), problem);
+  // A folder can be opened but not read, and opening a pipe waits for a writer that may never come.
+  const info = await stat(path).catch(problem);
+  if (info.isDirectory()) problem(Object.assign(new Error(), { code: 'EISDIR' }));
+  if (!info.isFile()) problem(new Error('it is a pipe, a socket or a device; expected a file, which can be read in any order'));
   const file = await open(path).catch(problem);
   const { size, ino, mtimeMs } = await file.stat().catch(problem);
   const readInto = async (target: Uint8Array, start: number, signal?: AbortSignal): Promise<void> => {

@@ -1,10 +1,12 @@
 /**
  * Wrong arguments of loadModel: the error says what it accepts, and how to name models of the hub.
  */
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
 import { loadModel } from 'quantlet';
 import { expect, it } from 'vitest';
 import { repoHint } from '../../src/io/open-url.ts';
-import { failure } from '../support.ts';
+import { failure, temporaryFolder } from '../support.ts';
 
 it.each([undefined, null, '', 5, true, () => 'm.gguf'])('%s: the error says what is accepted', async (source) => {
   for (const given of [source, [source]]) {
@@ -42,4 +44,11 @@ it.each(['file://host/m.gguf', 'file:///a%2Fb.gguf', 'file://[', 'http://['])('%
   const { code, message } = await failure(loadModel(source));
   expect([code, message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(/^the source is ".*expected/)]);
   if (URL.canParse(source)) expect((await failure(loadModel(new URL(source)))).code).toBe('ERR_INVALID_ARGUMENT');
+});
+
+it('a pipe that nobody writes to and a device are refused at once', async () => {
+  const pipe = join(temporaryFolder(), 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  for (const source of [pipe, '/dev/null'])
+    expect(await failure(loadModel(source))).toMatchObject({ code: 'ERR_SOURCE', message: expect.stringContaining('it is a pipe') });
 });
