@@ -83,6 +83,12 @@ async function fileResponse(file: string): Promise<Response | undefined> {
   });
 }
 
+const isThere = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
+
 /** Saved slots in a folder; more than these are refused, because every one may be as large as the cache. */
 const MOST_SLOTS = 64;
 const ENDING = '.slot';
@@ -91,21 +97,28 @@ const ENDING = '.slot';
 export async function folderSlots(folder: string): Promise<SlotStore> {
   await mkdir(folder, { recursive: true }).catch(unreadable('the folder of --slot-save-path', folder));
   const pathOf = (name: string): string => join(folder, name + ENDING);
+  const refuse = (status: number, message: string, code: string): never => {
+    throw new HttpError(status, message, { param: 'filename', code });
+  };
   return {
     async write(name, state) {
-      const saved = (await readdir(folder)).filter((file) => file.endsWith(ENDING));
-      if (saved.length >= MOST_SLOTS && !saved.includes(name + ENDING))
-        throw new HttpError(409, `${MOST_SLOTS} slots are saved already; save over one of them.`, {
-          param: 'filename',
-          code: 'too_many_saved',
-        });
+      const file = name + ENDING;
+      const why = whyNoName(file);
+      if (why !== undefined) refuse(400, `No file can be named ${JSON.stringify(file)} on every system: ${why}.`, 'invalid_value');
+      const saved = (await readdir(folder)).filter((other) => other.endsWith(ENDING));
+      if (!saved.includes(file)) {
+        if (saved.length >= MOST_SLOTS) refuse(409, `${MOST_SLOTS} slots are saved already; save over one of them.`, 'too_many_saved');
+        // Disks of Windows and macOS take names that differ in case alone for one.
+        if (await isThere(pathOf(name)))
+          refuse(
+            409,
+            `A saved slot has the name ${JSON.stringify(name)} in other letters; save over it, or give another name.`,
+            'name_taken',
+          );
+      }
       await replaceFile(pathOf(name), state);
     },
-    read: (name) =>
-      readFile(pathOf(name)).catch((error: NodeJS.ErrnoException) => {
-        if (error.code === 'ENOENT') return undefined;
-        throw error;
-      }),
+    read: async (name) => ((await readdir(folder)).includes(name + ENDING) ? readFile(pathOf(name)) : undefined),
   };
 }
 

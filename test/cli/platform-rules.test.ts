@@ -1,12 +1,13 @@
 /** Rules of Windows and of old kernels that the command line follows, told to it where the tests run elsewhere. */
 import { mkdirSync, writeFileSync, type Stats } from 'node:fs';
 import * as files from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { batch } from '../../src/cli/batch.ts';
 import { isPiped, textLines, withoutLastBreak } from '../../src/cli/command.ts';
 import { completions } from '../../src/cli/message-input.ts';
 import { writeNewFile } from '../../src/cli/new-file.ts';
+import { folderSlots } from '../../src/cli/serve-files.ts';
 import { freeMemory } from '../../src/entry/free-memory.ts';
 import { cacheFolder } from '../../src/hub/cache-folder.ts';
 import { defaultThreads, quotas } from '../../src/threads/node.ts';
@@ -27,7 +28,10 @@ vi.mock('node:fs/promises', async (original) => {
     to.endsWith('held') && tries++ < 2
       ? Promise.reject(Object.assign(new Error('EPERM: operation not permitted, rename'), { code: 'EPERM' }))
       : real.rename(from, to);
-  return { ...real, open, rename };
+  // A disk that takes letters of either case for the same.
+  const stat = (path: string): Promise<Stats> =>
+    real.stat(path.includes('caseless') ? join(dirname(path), basename(path).toLowerCase()) : path);
+  return { ...real, open, rename, stat };
 });
 
 let tries = 0;
@@ -51,6 +55,29 @@ describe('batch -o', () => {
     };
     expect(await run([line('a')])).toEqual(['a']);
     expect(await run([line('a'), line('b')], '--resume')).toEqual(['a', 'b']);
+  });
+});
+
+describe('saved slots', () => {
+  it('of names that differ in case alone are two', async () => {
+    const slots = await folderSlots(at('sensitive'));
+    await slots.write('a', Uint8Array.of(1));
+    await slots.write('A', Uint8Array.of(2));
+    expect([[...(await slots.read('a'))!], [...(await slots.read('A'))!]]).toEqual([[1], [2]]);
+  });
+
+  it('are not written over each other on a disk that takes such names for one', async () => {
+    const slots = await folderSlots(at('caseless'));
+    await slots.write('a', Uint8Array.of(1));
+    await expect(slots.write('A', Uint8Array.of(2))).rejects.toMatchObject({ status: 409 });
+    await slots.write('a', Uint8Array.of(3));
+    expect([[...(await slots.read('a'))!], await slots.read('A')]).toEqual([[3], undefined]);
+  });
+
+  it.each(['aux', 'NUL', 'com1', 'con.txt'])('%s, which is a device on Windows, is refused everywhere', async (name) => {
+    const slots = await folderSlots(at('devices'));
+    expect(await slots.read(name)).toBeUndefined();
+    await expect(slots.write(name, Uint8Array.of(1))).rejects.toMatchObject({ status: 400 });
   });
 });
 
