@@ -64,7 +64,7 @@ export interface Models {
   dispose(): Promise<void>;
 }
 
-/** One model, whatever it is asked by; with `strict`, by its own name only. */
+/** One model, which answers to any name; with `strict`, to its own name only. */
 export function oneModel(backend: Backend, strict: boolean): Models {
   const notHere = (id: string): never => {
     throw unknownModel(id, [backend.name]);
@@ -94,13 +94,14 @@ export function unknownModel(id: string, known: readonly string[]): HttpError {
   );
 }
 
+/** A model of the list, loaded or not. */
 interface Place {
   readonly entry: ModelEntry;
   bytes: number;
   /** Requests that have it, and those that wait for it. */
   users: number;
   wanted: number;
-  /** When it was last let go, counted. */
+  /** When it was last released, by a clock that counts releases. */
   used: number;
   model: LoadedModel | undefined;
   loading: Promise<LoadedModel> | undefined;
@@ -108,98 +109,71 @@ interface Place {
 }
 
 /**
- * Models that are loaded on demand. Where there is no room for another, the one that was not used for longest is given up; one that requests have
- * stays until they are answered, and requests that come later for any other model wait behind the one that needs its place.
+ * Models that are loaded on demand. If there is no room for another, the least recently used one is unloaded. A model
+ * that requests have stays until they are answered; later requests for other models wait behind the one that needs its
+ * place.
  * @throws QuantletError ERR_INVALID_ARGUMENT for two of the same name, or none
  */
 export function createModels(entries: readonly ModelEntry[], options?: ModelsOptions): Models {
   const { maxLoaded = 4, maxBytes = Infinity, maxWaiting = 64 } = checkOptions('createModels', options, MODELS_OPTIONS);
+  const places = placesOf(entries);
+  if (!(maxLoaded >= 1)) throw new QuantletError('ERR_INVALID_ARGUMENT', `maxLoaded is ${maxLoaded}; expected a whole number from 1 on`);
+  if (!(maxBytes > 0)) throw new QuantletError('ERR_INVALID_ARGUMENT', `maxBytes is ${maxBytes}; expected a number of bytes`);
+  return new ModelsOnDemand(new Room(places, maxLoaded, maxBytes), maxWaiting);
+}
+
+/** @throws QuantletError ERR_INVALID_ARGUMENT for two of the same name, or none */
+function placesOf(entries: readonly ModelEntry[]): ReadonlyMap<string, Place> {
   const places = new Map<string, Place>();
   for (const entry of entries) {
     checkOptions('createModels: a model', entry, MODEL_ENTRY);
     if (places.has(entry.id))
       throw new QuantletError('ERR_INVALID_ARGUMENT', `two models are called ${JSON.stringify(entry.id)}; expected a name for each`);
-    places.set(entry.id, {
-      entry,
-      bytes: entry.bytes ?? 0,
-      users: 0,
-      wanted: 0,
-      used: 0,
-      model: undefined,
-      loading: undefined,
-      failed: false,
-    });
+    const { bytes = 0 } = entry;
+    places.set(entry.id, { entry, bytes, users: 0, wanted: 0, used: 0, model: undefined, loading: undefined, failed: false });
   }
   if (places.size === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', 'there are no models; expected at least one');
-  if (!(maxLoaded >= 1)) throw new QuantletError('ERR_INVALID_ARGUMENT', `maxLoaded is ${maxLoaded}; expected a whole number from 1 on`);
-  if (!(maxBytes > 0)) throw new QuantletError('ERR_INVALID_ARGUMENT', `maxBytes is ${maxBytes}; expected a number of bytes`);
-  let clock = 0;
-  let waiting = 0;
-  let disposed: QuantletError | undefined;
-  /** Loads go one after the other. */
-  let last: Promise<unknown> = Promise.resolve();
-  /** A model that waits until another is free, and the end of that: requests for others wait behind it. */
-  let needy: { readonly place: Place; readonly over: Promise<void> } | undefined;
-  let wake = (): void => {};
+  return places;
+}
 
-  const loaded = (): Place[] => [...places.values()].filter(({ model }) => model !== undefined);
-  const find = (id: string | undefined): Place => {
-    const place = id === undefined ? places.values().next().value : places.get(id);
-    if (!place) throw unknownModel(id!, [...places.keys()]);
-    return place;
-  };
-  const giveUp = async (place: Place): Promise<void> => {
-    const { model } = place;
-    place.model = undefined;
-    await model?.dispose();
-  };
-  const fits = (place: Place): boolean => {
-    const others = loaded();
-    return others.length < maxLoaded && others.reduce((sum, { bytes }) => sum + bytes, place.bytes) <= maxBytes;
-  };
+/** Loads models into a limited room, one after the other. */
+class Room {
+  readonly places: ReadonlyMap<string, Place>;
+  /** A model that waits for the place of another, and the end of that wait. Requests for other models wait behind it. */
+  needy: { readonly place: Place; readonly over: Promise<void> } | undefined;
+  disposed: QuantletError | undefined;
+  readonly #maxLoaded: number;
+  readonly #maxBytes: number;
+  /** The end of the last load that was begun. */
+  #last: Promise<unknown> = Promise.resolve();
+  /** Lets the model that waits for a place look again. */
+  #wake = (): void => {};
 
-  async function makeRoom(place: Place): Promise<void> {
-    let over = (): void => {};
-    try {
-      while (!fits(place)) {
-        if (disposed) throw disposed;
-        if (place.wanted === 0) throw new DOMException('Nobody waits for the model any more.', 'AbortError');
-        const others = loaded();
-        if (others.length === 0)
-          throw new HttpError(503, `The model takes ${place.bytes} bytes, more than the ${maxBytes} that models may take here.`, {
-            code: 'model_too_large',
-          });
-        const [idle] = others.filter(({ users }) => users === 0).sort((a, b) => a.used - b.used);
-        if (idle) await giveUp(idle);
-        else {
-          needy ??= { place, over: new Promise<void>((resolve) => (over = resolve)) };
-          await new Promise<void>((resolve) => (wake = resolve));
-        }
-      }
-    } finally {
-      needy = undefined;
-      over();
-    }
+  constructor(places: ReadonlyMap<string, Place>, maxLoaded: number, maxBytes: number) {
+    this.places = places;
+    this.#maxLoaded = maxLoaded;
+    this.#maxBytes = maxBytes;
   }
 
-  async function make(place: Place): Promise<LoadedModel> {
-    for (;;) {
-      await makeRoom(place);
-      const model = await place.entry.load();
-      model.tokenize('a'); // builds the tokenizer's tables: no request shall wait for that
-      place.bytes = model.stats?.memoryBytes ?? place.bytes;
-      if (!disposed && fits(place)) return (place.model = model);
-      // It is larger than its file let expect.
-      await model.dispose();
-      if (disposed) throw disposed;
-    }
+  wake(): void {
+    this.#wake();
   }
 
-  function load(place: Place): Promise<LoadedModel> {
+  loaded(): Place[] {
+    return [...this.places.values()].filter(({ model }) => model !== undefined);
+  }
+
+  fits(place: Place): boolean {
+    const others = this.loaded();
+    return others.length < this.#maxLoaded && others.reduce((sum, { bytes }) => sum + bytes, place.bytes) <= this.#maxBytes;
+  }
+
+  /** Loads a model, after the loads that were begun before. */
+  load(place: Place): Promise<LoadedModel> {
     if (place.loading) return place.loading;
-    const loading = last.then(() => make(place));
+    const loading = this.#last.then(() => this.#make(place));
     place.loading = loading;
-    last = loading
+    this.#last = loading
       .then(
         () => (place.failed = false),
         (error: unknown) => (place.failed = !(error instanceof DOMException)),
@@ -208,74 +182,149 @@ export function createModels(entries: readonly ModelEntry[], options?: ModelsOpt
     return loading;
   }
 
-  /** The place's model, taken before anybody can give it up. */
-  async function take(place: Place, signal: AbortSignal): Promise<LoadedModel> {
+  async unload(place: Place): Promise<void> {
+    const { model } = place;
+    place.model = undefined;
+    await model?.dispose();
+  }
+
+  async dispose(): Promise<void> {
+    this.disposed ??= new QuantletError('ERR_DISPOSED', 'the models were disposed of; make new ones');
+    this.#wake();
+    await this.#last.catch(() => undefined);
+    await Promise.all(this.loaded().map((place) => this.unload(place)));
+  }
+
+  async #make(place: Place): Promise<LoadedModel> {
     for (;;) {
-      while (needy && needy.place !== place) await within(needy.over, signal);
-      const model = place.model ?? (await within(load(place), signal));
-      // It may have been given up again in the meantime.
+      await this.#makeRoom(place);
+      const model = await place.entry.load();
+      model.tokenize('a'); // Builds the tokenizer's tables, so that no request waits for them.
+      place.bytes = model.stats?.memoryBytes ?? place.bytes;
+      if (!this.disposed && this.fits(place)) return (place.model = model);
+      // It needs more memory than its file suggests.
+      await model.dispose();
+      if (this.disposed) throw this.disposed;
+    }
+  }
+
+  /** Unloads models until another fits. If requests have all of them, waits. */
+  async #makeRoom(place: Place): Promise<void> {
+    let over = (): void => {};
+    try {
+      while (!this.fits(place)) {
+        if (this.disposed) throw this.disposed;
+        if (place.wanted === 0) throw new DOMException('Nobody waits for the model any more.', 'AbortError');
+        const others = this.loaded();
+        if (others.length === 0)
+          throw new HttpError(503, `The model takes ${place.bytes} bytes, more than the ${this.#maxBytes} that models may take here.`, {
+            code: 'model_too_large',
+          });
+        const [idle] = others.filter(({ users }) => users === 0).sort((a, b) => a.used - b.used);
+        if (idle) await this.unload(idle);
+        else {
+          this.needy ??= { place, over: new Promise<void>((resolve) => (over = resolve)) };
+          await new Promise<void>((resolve) => (this.#wake = resolve));
+        }
+      }
+    } finally {
+      this.needy = undefined;
+      over();
+    }
+  }
+}
+
+class ModelsOnDemand implements Models {
+  readonly #room: Room;
+  readonly #maxWaiting: number;
+  /** Requests that wait for their models. */
+  #waiting = 0;
+  /** Counts releases: the clock of Place.used. */
+  #clock = 0;
+
+  constructor(room: Room, maxWaiting: number) {
+    this.#room = room;
+    this.#maxWaiting = maxWaiting;
+  }
+
+  list(): ReturnType<Models['list']> {
+    return [...this.#room.places.values()].map(({ entry: { id }, model, loading, failed }) =>
+      model ? { id, status: 'loaded', backend: model } : { id, status: loading ? 'loading' : failed ? 'failed' : 'unloaded' },
+    );
+  }
+
+  async use(id: string | undefined, signal: AbortSignal): Promise<Lease> {
+    const room = this.#room;
+    if (room.disposed) throw room.disposed;
+    const place = this.#find(id);
+    const waits = place.model === undefined || room.needy !== undefined;
+    if (waits && this.#waiting >= this.#maxWaiting)
+      throw new HttpError(429, `${this.#waiting} requests are waiting for models; no more are accepted. Try again in 10 s.`, {
+        code: 'rate_limit_exceeded',
+        headers: { 'retry-after': '10' },
+      });
+    place.wanted++;
+    this.#waiting++;
+    try {
+      const backend = await this.#take(place, signal);
+      return leaseOf(backend, () => {
+        place.users--;
+        place.used = ++this.#clock;
+        room.wake();
+      });
+    } finally {
+      place.wanted--;
+      this.#waiting--;
+      room.wake();
+    }
+  }
+
+  look(id: string | undefined): Lease | undefined {
+    const room = this.#room;
+    if (id === undefined) {
+      const [place] = room.loaded().sort((a, b) => Number(b.users > 0) - Number(a.users > 0) || b.used - a.used);
+      return place && leaseOf(place.model!, () => undefined);
+    }
+    const place = this.#find(id);
+    if (place.model) return leaseOf(place.model, () => undefined);
+    if (room.fits(place) && !room.needy) return undefined;
+    throw new HttpError(503, `The model ${JSON.stringify(id)} is not loaded. POST /models/load loads it in the place of another.`, {
+      code: 'model_not_loaded',
+    });
+  }
+
+  async unload(id: string): Promise<void> {
+    const place = this.#find(id);
+    if (place.users > 0 || place.loading)
+      throw new HttpError(409, `The model ${JSON.stringify(place.entry.id)} is in use. Try again when its requests are answered.`, {
+        code: 'model_in_use',
+      });
+    await this.#room.unload(place);
+  }
+
+  dispose(): Promise<void> {
+    return this.#room.dispose();
+  }
+
+  #find(id: string | undefined): Place {
+    const { places } = this.#room;
+    const place = id === undefined ? places.values().next().value : places.get(id);
+    if (!place) throw unknownModel(id!, [...places.keys()]);
+    return place;
+  }
+
+  /** The place's model, taken before anybody can unload it. */
+  async #take(place: Place, signal: AbortSignal): Promise<LoadedModel> {
+    const room = this.#room;
+    for (;;) {
+      while (room.needy && room.needy.place !== place) await within(room.needy.over, signal);
+      const model = place.model ?? (await within(room.load(place), signal));
+      // It may have been unloaded again in the meantime.
       if (place.model !== model) continue;
       place.users++;
       return model;
     }
   }
-
-  return {
-    list: () =>
-      [...places.values()].map(({ entry: { id }, model, loading, failed }) =>
-        model ? { id, status: 'loaded', backend: model } : { id, status: loading ? 'loading' : failed ? 'failed' : 'unloaded' },
-      ),
-    async use(id, signal) {
-      if (disposed) throw disposed;
-      const place = find(id);
-      const waits = place.model === undefined || needy !== undefined;
-      if (waits && waiting >= maxWaiting)
-        throw new HttpError(429, `${waiting} requests are waiting for models; no more are accepted. Try again in 10 s.`, {
-          code: 'rate_limit_exceeded',
-          headers: { 'retry-after': '10' },
-        });
-      place.wanted++;
-      waiting++;
-      try {
-        const backend = await take(place, signal);
-        return leaseOf(backend, () => {
-          place.users--;
-          place.used = ++clock;
-          wake();
-        });
-      } finally {
-        place.wanted--;
-        waiting--;
-        wake();
-      }
-    },
-    look(id) {
-      if (id === undefined) {
-        const [place] = loaded().sort((a, b) => Number(b.users > 0) - Number(a.users > 0) || b.used - a.used);
-        return place && leaseOf(place.model!, () => undefined);
-      }
-      const place = find(id);
-      if (place.model) return leaseOf(place.model, () => undefined);
-      if (fits(place) && !needy) return undefined;
-      throw new HttpError(503, `The model ${JSON.stringify(id)} is not loaded. POST /models/load loads it in the place of another.`, {
-        code: 'model_not_loaded',
-      });
-    },
-    async unload(id) {
-      const place = find(id);
-      if (place.users > 0 || place.loading)
-        throw new HttpError(409, `The model ${JSON.stringify(place.entry.id)} is in use. Try again when its requests are answered.`, {
-          code: 'model_in_use',
-        });
-      await giveUp(place);
-    },
-    async dispose() {
-      disposed ??= new QuantletError('ERR_DISPOSED', 'the models were disposed of; make new ones');
-      wake();
-      await last.catch(() => undefined);
-      await Promise.all(loaded().map(giveUp));
-    },
-  };
 }
 
 function leaseOf(backend: LoadedModel, release: () => void): Lease {
@@ -289,7 +338,7 @@ function leaseOf(backend: LoadedModel, release: () => void): Lease {
   };
 }
 
-/** What a promise gives, unless the signal aborts first. */
+/** The value of a promise, unless the signal aborts first. */
 async function within<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   let stop = (): void => {};
