@@ -74,14 +74,6 @@ describe.each([
   });
 });
 
-it('README.md can be read in two minutes', () => {
-  const words = read('README.md')
-    .replaceAll(/^```[^]*?^```$/gm, '')
-    .replaceAll(/^\|.*$/gm, '')
-    .split(/\s+/);
-  expect(words.length).toBeLessThanOrEqual(1200);
-});
-
 it('README.md leads to every page of docs/', () => {
   const readme = read('README.md');
   expect(pages.filter((name) => !readme.includes(`docs/${name}`))).toEqual([]);

@@ -44,7 +44,7 @@ import { ggufHash } from '../../src/cli/gguf-hash.ts';
 import { batch } from '../../src/cli/batch.ts';
 
 // Calls go through; what the commands ask of the library is recorded.
-vi.mock('../../src/entry/node.ts', { spy: true });
+vi.mock(import('../../src/entry/node.ts'), { spy: true });
 
 const COMMANDS = await allCommands();
 
