@@ -1,0 +1,184 @@
+/** Endpoints by path and method. */
+import { countMessageTokens, messages, MESSAGES_STREAM, messagesError } from './anthropic.ts';
+import { batch, batchFile, cancelBatch, createBatch, deleteFile, listBatches, listFiles, uploadFile } from './batches.ts';
+import { chatCompletions, chatInputTokens } from './chat.ts';
+import { completions } from './completions.ts';
+import type { Context } from './context.ts';
+import type { StreamProtocol } from './event-stream.ts';
+import type { Body } from './fields.ts';
+import { infill } from './infill.ts';
+import {
+  applyTemplate,
+  completion,
+  detokenize,
+  loadModel,
+  loraAdapters,
+  modelInfo,
+  modelList,
+  noProps,
+  props,
+  setLoraAdapters,
+  setProps,
+  tokenize,
+  unloadModel,
+} from './native.ts';
+import type { HandlerOptions } from './options.ts';
+import { PAGE_FILES } from './page-files.ts';
+import { responseInputTokens, responses, RESPONSES_STREAM } from './responses.ts';
+import { listSlots, noSlots, slotAction } from './slots.ts';
+import { embeddings, rerank } from './vectors.ts';
+
+export interface Endpoint {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly run: (context: Context, body: Body) => Response | Promise<Response>;
+  /** Needs no key. */
+  readonly open?: boolean;
+  /** It concerns all models or none: no model is loaded for it. */
+  readonly modelless?: boolean;
+  /** It looks at a loaded model, and loads or unloads none for that. This is the answer if none is loaded. */
+  readonly nothing?: (context: Context) => Response;
+  /** Its body is a list, which comes as `items`. */
+  readonly list?: boolean;
+  /** It reads its body itself, or has none. */
+  readonly raw?: boolean;
+  /** Failures as the endpoint's protocol writes them. By default, as the client's protocol does. */
+  readonly errorBody?: Context['errorBody'];
+  /** It answers as a stream of events if a request has `stream`. */
+  readonly stream?: StreamProtocol;
+}
+
+type How = Omit<Endpoint, 'method' | 'run'>;
+const post = (run: Endpoint['run'], how: How = {}): Endpoint => ({ method: 'POST', run, ...how });
+const get = (run: (context: Context) => Response | Promise<Response>, how: How = {}): Endpoint => ({
+  method: 'GET',
+  run,
+  raw: true,
+  ...how,
+});
+
+/** Endpoints by path. `*` at its end matches any rest. llama-server answers most of OpenAI's paths without /v1 too; its /completion alone is not OpenAI's. */
+function endpoints(options: HandlerOptions): ReadonlyMap<string, readonly Endpoint[]> {
+  const modelless = { modelless: true };
+  const open = { modelless: true, open: true };
+  const paths = new Map<string, Endpoint[]>();
+  const add = (path: string, ...endpoints: Endpoint[]): void => void paths.set(path, endpoints);
+  const both = (path: string, ...endpoints: Endpoint[]): void => {
+    add(path, ...endpoints);
+    add(`/v1${path}`, ...endpoints);
+  };
+  both('/chat/completions', post(chatCompletions, { stream: {} }));
+  both('/chat/completions/input_tokens', post(chatInputTokens));
+  both('/responses', post(responses, { stream: RESPONSES_STREAM }));
+  both('/responses/input_tokens', post(responseInputTokens));
+  both('/completions', post(completions, { stream: {} }));
+  both('/embeddings', post(embeddings));
+  both('/rerank', post(rerank));
+  both('/reranking', post(rerank));
+  both('/models', get(modelList, modelless));
+  both('/models/*', get(modelInfo, modelless));
+  both(
+    '/health',
+    get(() => Response.json({ status: 'ok' }), open),
+  );
+  add('/v1/messages', post(messages, { errorBody: messagesError, stream: MESSAGES_STREAM }));
+  add('/v1/messages/count_tokens', post(countMessageTokens, { errorBody: messagesError }));
+  add('/completion', post(completion, { stream: {} }));
+  add('/infill', post(infill, { stream: {} }));
+  add('/tokenize', post(tokenize));
+  add('/detokenize', post(detokenize));
+  add('/apply-template', post(applyTemplate));
+  add('/props', get(props, { nothing: noProps }), post(setProps, { modelless: true }));
+  add('/slots', get(listSlots, { nothing: noSlots }));
+  add('/slots/*', post(slotAction));
+  add('/lora-adapters', get(loraAdapters, { nothing: () => Response.json([]) }), post(setLoraAdapters, { list: true }));
+  add('/models/load', post(loadModel, modelless));
+  add('/models/unload', post(unloadModel, modelless));
+  add('/v1/files', get(listFiles, modelless), post(uploadFile, { modelless: true, raw: true }));
+  add('/v1/files/*', get(batchFile, modelless), { method: 'DELETE', run: deleteFile, modelless: true, raw: true });
+  add('/v1/batches', get(listBatches, modelless), post(createBatch, modelless));
+  add('/v1/batches/*', get(batch, modelless), post(cancelBatch, { modelless: true, raw: true }));
+  if (options.metrics !== false) add('/metrics', get(metricsText, modelless));
+  const { page } = options;
+  if (page !== undefined)
+    add(
+      '/',
+      get(() => new Response(page, { headers: { 'content-type': 'text/html; charset=utf-8' } }), open),
+    );
+  if (page?.includes('./manifest.webmanifest'))
+    for (const [name, [type, body]] of Object.entries(PAGE_FILES))
+      add(
+        `/${name}`,
+        get(() => new Response(body, { headers: { 'content-type': type } }), open),
+      );
+  return paths;
+}
+
+const metricsText = ({ metrics, queues }: Context): Response =>
+  new Response(metrics.text(queues()), { headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' } });
+
+export interface Route {
+  /** The endpoint's own path, for counters. */
+  readonly path: string;
+  readonly endpoints: readonly Endpoint[];
+  readonly rest: string;
+}
+
+/** Maximum characters of a path before the part that `*` matches. */
+const LONGEST = 40;
+
+/** The text of a part of a path; as it is, if it is not encoded correctly. */
+export function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** A request's path, and the route and endpoint that it leads to. */
+export interface Target {
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly route: Route | undefined;
+  readonly endpoint: Endpoint | undefined;
+}
+
+/** The endpoints of a handler, below its prefix. */
+export class Routes {
+  readonly #paths: ReadonlyMap<string, readonly Endpoint[]>;
+  readonly #prefix: string;
+
+  constructor(options: HandlerOptions, prefix: string) {
+    this.#paths = endpoints(options);
+    this.#prefix = prefix;
+  }
+
+  targetOf({ url, method }: Request): Target {
+    const { pathname, searchParams } = new URL(url);
+    const path = withoutEndSlashes(pathname);
+    const route = this.#find(path);
+    const endpoint = route?.endpoints.find((e) => e.method === (method === 'HEAD' ? 'GET' : method));
+    return { path, query: searchParams, route, endpoint };
+  }
+
+  #find(path: string): Route | undefined {
+    if (!path.startsWith(this.#prefix)) return undefined;
+    const own = path.slice(this.#prefix.length) || '/';
+    const exact = this.#paths.get(own);
+    if (exact) return { path: own, endpoints: exact, rest: '' };
+    // `*` follows the second or third slash: /slots/{id}, /v1/models/{owner/name}.
+    for (let at = own.indexOf('/', 1); at > 0 && at < LONGEST; at = own.indexOf('/', at + 1)) {
+      const pattern = `${own.slice(0, at)}/*`;
+      const found = this.#paths.get(pattern);
+      if (found) return { path: pattern, endpoints: found, rest: decoded(own.slice(at + 1)) };
+    }
+    return undefined;
+  }
+}
+
+/** The path without slashes at its end. A regular expression takes quadratic time for a path of slashes alone, which anyone may send. */
+function withoutEndSlashes(path: string): string {
+  let end = path.length;
+  while (end > 1 && path[end - 1] === '/') end--;
+  return path.slice(0, end);
+}
