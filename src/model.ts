@@ -16,7 +16,7 @@ import { createConstraints } from './grammar/constraint.ts';
 import type { AppliedAdapter, OpenedLoras } from './engine/lora.ts';
 import type { LoadOptions } from './load-options.ts';
 import type { ModelInternals } from './engine/model-internals.ts';
-import { createScheduler } from './engine/scheduler.ts';
+import { Scheduler } from './engine/scheduler.ts';
 import type { SpeculationLimits } from './generate/draft/options.ts';
 import { createSpeculation } from './generate/draft/speculation.ts';
 import { createSlots } from './engine/slots.ts';
@@ -135,7 +135,7 @@ export class Model {
       if (this.#disposed) throw disposedError();
     };
     const slots = createSlots(engine.parallel, engine.slotCells, (index) => engine.statesOf(index));
-    const scheduler = createScheduler({
+    const scheduler = new Scheduler({
       nBatch: engine.batchSize,
       slots,
       causal: engine.hparams.causal,

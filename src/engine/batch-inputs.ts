@@ -1,11 +1,11 @@
-/** What a step reads of its batch, written to where the plan has it. */
+/** Inputs of a step: copies a batch to where the plan reads it. */
 import type { GraphInputs } from '../arch/architecture.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
 import { inStep, type Tensor } from '../graph/tensor.ts';
 import type { Executor } from '../threads/executor.ts';
-import type { Batch } from './scheduler.ts';
+import { Batch } from './batch.ts';
 
-/** @param inputs each in every memory where it is read */
+/** @param inputs the plan's tensors, one for every memory that reads them */
 export async function writeInputs(
   executor: Executor,
   inputs: { readonly [K in keyof GraphInputs]: readonly Tensor[] },
@@ -24,20 +24,8 @@ export async function writeInputs(
 
 /** A batch of zeros, at the beginning of a slot. */
 export function dummyBatch(n: number): Batch {
-  const count = Int32Array.from({ length: n }, (_, i) => i);
-  return {
-    ids: new Int32Array(n),
-    pos: count,
-    cells: count,
-    first: new Int32Array(n),
-    visible: count.map((i) => i + 1),
-    encoded: new Int32Array(n).fill(1),
-    encodes: false,
-    outputs: new Int32Array([n - 1]),
-    others: count,
-    runs: Int32Array.of(n, -1, 0),
-    nTokens: n,
-    nOutputs: 1,
-    nRuns: 1,
-  };
+  const batch = new Batch(n, 1);
+  for (let i = 0; i < n; i++) batch.push({ firstCell: 0, encoded: [0] }, 0, i, i + 1, i === n - 1);
+  batch.pushRuns([{ n, from: -1, to: 0 }]);
+  return batch;
 }

@@ -17,7 +17,7 @@ import type { Platform } from './platform.ts';
 import { fillingOf, readByThreads, readWeights, type Reading } from './read-weights.ts';
 import { createWeightStream, type Streamed } from './stream-weights.ts';
 import { readTokenRows } from './token-rows.ts';
-import type { Batch } from './scheduler.ts';
+import type { Batch } from './batch.ts';
 import type { NeuronReads } from './neuron-window.ts';
 import { mustBeInFiles } from './neurons.ts';
 import { createStateCells, type StateCells } from './state-cells.ts';

@@ -1,250 +1,268 @@
 /**
- * Many sequences, one weight pass: whoever has tokens to compute when a step begins takes part in it.
- * Sequences live in slots of the KV cache (slots.ts); results do not depend on who else is in the step (batch invariance).
+ * Steps of many sequences: whoever has tokens to compute when a step begins takes part in it.
+ * Sequences live in slots of the KV cache (slots.ts). Results do not depend on who else is in the
+ * step (batch invariance).
  */
 import { QuantletError } from '../errors.ts';
-import { RUN_WORDS } from '../graph/recurrent.ts';
+import { Batch } from './batch.ts';
 import type { Slot, Slots } from './slots.ts';
 import { createStepCosts, type StepCosts } from './step-costs.ts';
 
-/** One step's tokens, in the order of the plan's inputs. */
-export interface Batch {
-  readonly ids: Int32Array;
-  readonly pos: Int32Array;
-  /** Cell of the cache each token is stored to. */
-  readonly cells: Int32Array;
-  readonly first: Int32Array;
-  readonly visible: Int32Array;
-  /** Cells of its prompt that each token sees, where an encoder has read it. */
-  readonly encoded: Int32Array;
-  /** Whether these are prompts for the encoder. */
-  encodes: boolean;
-  /** Tokens (indices into the batch) whose logits are wanted. */
-  readonly outputs: Int32Array;
-  /** The other tokens. */
-  readonly others: Int32Array;
-  /** Which recurrent states the tokens go on from: RUN_WORDS numbers a run (graph/recurrent.ts). */
-  readonly runs: Int32Array;
-  nTokens: number;
-  nOutputs: number;
-  nRuns: number;
-}
-
 export interface SchedulerOptions {
-  /** Tokens of a step at most. */
+  /** Most tokens of a step. */
   nBatch: number;
   slots: Slots;
-  /** false: a token sees its whole sequence, which therefore is computed in one step. Default true. */
+  /** false: a token sees its whole sequence, so the sequence is computed in one step. Default true. */
   causal?: boolean;
-  /** Logits of a step at most. */
+  /** Most rows of logits of a step. */
   maxOutputs: number;
-  /** Runs a step; afterwards row(i) is the logits of output i, valid until the next step. */
+  /** Runs a step. Returns a function that gives the logits of output i, valid until the next step. */
   step(batch: Batch, signal: AbortSignal | undefined): Promise<(i: number) => Float32Array>;
 }
 
-/** False says that the tokens behind this one are of no use: they were a draft, and something else comes. Anything else says nothing. */
+/** Returns false if the tokens after this one are not wanted: they were a draft that turned out wrong. */
 type OnLogits = (logits: Float32Array, index: number) => unknown;
 
-interface Job {
-  slot: Slot;
-  /** Position of ids[0]. */
-  start: number;
-  ids: ArrayLike<number>;
-  /** How many of ids the slot holds, but not their recurrent states. */
-  again: number;
-  done: number;
-  /** First index whose logits are wanted; all after it are, too. */
-  outputsFrom: number;
-  onLogits: OnLogits;
-  /** ids are a prompt for the encoder. */
-  encodes: boolean;
-  signal: AbortSignal | undefined;
-  resolve(): void;
-  reject(reason: unknown): void;
-}
-
-export interface Scheduler {
-  /**
-   * Computes `ids` behind the tokens that a slot holds, which then holds them too. If this rejects, it holds those that the steps before have computed,
-   * so that the next prompt that begins with them goes on from there.
-   * onLogits is called for every index of `ids` from outputsFrom on, in order, before this resolves; it must not keep the array.
-   * Where it returns false, this resolves at once, and the slot holds the tokens up to that one. A slot has one call at a time.
-   * @throws ERR_CONTEXT_FULL, what the step throws, or signal.reason
-   */
-  submit(slot: Slot, ids: ArrayLike<number>, outputsFrom: number, onLogits: OnLogits, signal?: AbortSignal): Promise<void>;
-  /**
-   * Has the encoder read a prompt, whole, for the tokens that a slot is to hold; whatever it held is forgotten.
-   * @throws ERR_CONTEXT_FULL, what the step throws, or signal.reason; the slot then holds no prompt
-   */
-  encode(slot: Slot, prompt: readonly number[], signal?: AbortSignal): Promise<void>;
-  /** What steps took in which every token had logits: those of generations alone. */
-  readonly costs: StepCosts;
-  /** Ends everything that is being computed, and refuses all that comes later, with this error. */
-  close(error: Error): void;
-}
-
 /**
- * Prompt tokens of a step in which others generate: their next tokens wait for it. 512 of them would take seconds where 64 take a few tenths,
- * and products of 64 columns are already nearly as fast as they get (bench/kernels.ts).
+ * Prompt tokens of a step in which others generate, because their next tokens wait for it: 512 would
+ * take seconds where 64 take a few tenths. Products of 64 columns are nearly as fast as wider ones.
  */
 const PROMPT_BESIDE = 64;
 
-export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true }: SchedulerOptions): Scheduler {
-  const array = (n: number): Int32Array => new Int32Array(n);
-  const batch: Batch = {
-    ids: array(nBatch),
-    pos: array(nBatch),
-    cells: array(nBatch),
-    first: array(nBatch),
-    visible: array(nBatch),
-    encoded: array(nBatch),
-    encodes: false,
-    outputs: array(maxOutputs),
-    others: array(nBatch),
-    runs: array(RUN_WORDS * nBatch),
-    nTokens: 0,
-    nOutputs: 0,
-    nRuns: 0,
-  };
-  const jobs: Job[] = [];
-  const costs = createStepCosts();
-  let running = false;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let closed: Error | undefined;
+/** Tokens that were asked for together, and how many of them are computed. */
+class Job {
+  done = 0;
+  readonly slot: Slot;
+  /** Position of ids[0]. */
+  readonly start: number;
+  readonly ids: ArrayLike<number>;
+  /** First of the ids: tokens of the slot whose recurrent states were lost. */
+  readonly again: number;
+  /** First index whose logits are wanted; those of all later ones are wanted too. */
+  readonly outputsFrom: number;
+  /** True if the ids are a prompt for the encoder. */
+  readonly encodes: boolean;
+  readonly signal: AbortSignal | undefined;
+  readonly resolve: () => void;
+  readonly reject: (reason: unknown) => void;
+  private readonly onLogits: OnLogits;
 
-  /** All that is left of it has logits: a next token with its draft, or the last token of a prompt. */
-  const generates = (job: Job): boolean => job.done >= job.outputsFrom;
+  constructor(asked: JobRequest, resolve: () => void, reject: (reason: unknown) => void) {
+    this.slot = asked.slot;
+    this.start = asked.start;
+    this.ids = asked.ids;
+    this.again = asked.again;
+    this.outputsFrom = asked.outputsFrom;
+    this.encodes = asked.encodes;
+    this.signal = asked.signal;
+    this.onLogits = asked.onLogits;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
 
-  /** Short jobs (generation) come first and whole, prompts share what is left: nobody's next token waits for another's prompt. */
-  const fill = (): Map<Job, number> => {
-    const taken = new Map<Job, number>();
-    batch.nTokens = batch.nOutputs = batch.nRuns = 0;
-    batch.encodes = jobs.some((job) => job.encodes);
-    const whole = !causal || batch.encodes;
-    const generating = !whole ? jobs.reduce((n, job) => n + (generates(job) ? job.ids.length - job.done : 0), 0) : 0;
-    const most = generating > 0 ? Math.min(nBatch, generating + PROMPT_BESIDE) : nBatch;
-    for (const job of [...jobs].sort((a, b) => Number(generates(b)) - Number(generates(a)))) {
-      const { length } = job.ids;
-      if (job.encodes !== batch.encodes) continue;
-      if (whole && (batch.nTokens + length > nBatch || batch.nOutputs + length - job.outputsFrom > maxOutputs)) continue;
-      let n = 0;
-      const outputs = batch.nOutputs;
-      for (; batch.nTokens < most && job.done + n < job.ids.length; n++) {
-        const i = job.done + n;
-        const at = batch.nTokens;
-        const pos = job.start + i;
-        if (i >= job.outputsFrom) {
-          if (batch.nOutputs === maxOutputs) break;
-          batch.outputs[batch.nOutputs++] = at;
-        } else batch.others[at - batch.nOutputs] = at;
-        batch.ids[at] = job.ids[i];
-        batch.pos[at] = pos;
-        batch.first[at] = job.slot.firstCell;
-        batch.cells[at] = job.slot.firstCell + pos;
-        batch.visible[at] = whole ? job.start + length : pos + 1;
-        batch.encoded[at] = job.slot.encoded.length;
-        batch.nTokens++;
-      }
-      if (n === 0) continue;
-      taken.set(job, n);
-      const from = job.start + job.done;
-      for (const run of job.slot.states?.plan(from, from + n, batch.nOutputs > outputs + 1) ?? [])
-        batch.runs.set([run.n, run.from, run.to], RUN_WORDS * batch.nRuns++);
+  get left(): number {
+    return this.ids.length - this.done;
+  }
+
+  /** True if all tokens that are left have logits: a next token with its draft, or the last token of a prompt. */
+  get generates(): boolean {
+    return this.done >= this.outputsFrom;
+  }
+
+  /** True if a step has room for all tokens. */
+  fitsInto(batch: Batch): boolean {
+    const nOutputs = this.ids.length - this.outputsFrom;
+    return batch.nTokens + this.ids.length <= batch.ids.length && batch.nOutputs + nOutputs <= batch.outputs.length;
+  }
+
+  /**
+   * Adds tokens to a step until it has `most`.
+   * @param isWhole every token sees the whole sequence, not only what precedes it
+   * @returns how many were added
+   */
+  addTo(batch: Batch, most: number, isWhole: boolean): number {
+    const { slot, start, ids, done, outputsFrom } = this;
+    const before = batch.nOutputs;
+    let n = 0;
+    for (; batch.nTokens < most && n < this.left; n++) {
+      const i = done + n;
+      const isOutput = i >= outputsFrom;
+      if (!batch.hasRoom(isOutput)) break;
+      batch.push(slot, ids[i], start + i, isWhole ? start + ids.length : start + i + 1, isOutput);
     }
-    return taken;
-  };
+    if (n > 0 && slot.states) {
+      const from = start + done;
+      batch.pushRuns(slot.states.plan(from, from + n, batch.nOutputs > before + 1));
+    }
+    return n;
+  }
 
-  const end = (job: Job): Job => {
-    const at = jobs.indexOf(job);
-    if (at >= 0) jobs.splice(at, 1);
-    job.slot.truncate(job.slot.tokens.length); // states of tokens that it does not keep
-    return job;
-  };
+  /**
+   * Takes what a step computed into the slot.
+   * @param row gives the logits of this job's outputs in the step
+   * @returns true if the job is complete, or its caller wants no more
+   */
+  take(n: number, row: (i: number) => Float32Array): boolean {
+    const { slot, ids, again } = this;
+    const first = Math.max(this.done, this.outputsFrom);
+    const begun = Math.max(this.done, again);
+    this.done += n;
+    let kept = ids.length;
+    for (let i = first; i < this.done && kept === ids.length; i++) if (this.onLogits(row(i - first), i - again) === false) kept = i + 1;
+    if (!this.encodes) slot.append(Array.prototype.slice.call(ids, begun, Math.min(this.done, kept)) as number[]);
+    if (this.done < kept) return false;
+    if (this.encodes) slot.encode(Array.from(ids));
+    return true;
+  }
+}
 
-  const dropAborted = (): void => {
-    for (const job of jobs.filter((j) => j.signal?.aborted)) end(job).reject(job.signal!.reason);
-  };
+type JobRequest = Pick<Job, 'slot' | 'start' | 'ids' | 'again' | 'outputsFrom' | 'encodes' | 'signal'> & { readonly onLogits: OnLogits };
 
-  const runSteps = async (): Promise<void> => {
-    clearTimeout(timer);
-    timer = undefined;
-    running = true;
-    dropAborted();
-    const taken = fill();
+export class Scheduler {
+  /** Times of the steps in which every token had logits: those of generations alone. */
+  readonly costs: StepCosts = createStepCosts();
+
+  private readonly slots: Slots;
+  private readonly causal: boolean;
+  private readonly step: SchedulerOptions['step'];
+  private readonly batch: Batch;
+  private readonly jobs: Job[] = [];
+  private running = false;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private closed: Error | undefined;
+
+  constructor({ nBatch, slots, maxOutputs, step, causal = true }: SchedulerOptions) {
+    this.slots = slots;
+    this.causal = causal;
+    this.step = step;
+    this.batch = new Batch(nBatch, maxOutputs);
+  }
+
+  /**
+   * Computes `ids` after the tokens that a slot holds; the slot then holds them too. If this rejects,
+   * the slot holds what earlier steps computed, so the next prompt that begins with it continues there.
+   * A slot has one call at a time.
+   * @param onLogits called for every index of `ids` from outputsFrom on, in order, before this
+   *   resolves; must not keep the array. If it returns false, this resolves at once and the slot holds
+   *   the tokens up to that one
+   * @throws ERR_CONTEXT_FULL, what the step throws, or signal.reason
+   */
+  submit(slot: Slot, ids: ArrayLike<number>, outputsFrom: number, onLogits: OnLogits, signal?: AbortSignal): Promise<void> {
+    const start = slot.computed;
+    const again = slot.tokens.slice(start);
+    return this.add({
+      slot,
+      start,
+      ids: again.length > 0 ? again.concat(Array.from(ids)) : ids,
+      again: again.length,
+      outputsFrom: outputsFrom + again.length,
+      onLogits,
+      encodes: false,
+      signal,
+    });
+  }
+
+  /**
+   * Has the encoder read a whole prompt for a slot, whose tokens are forgotten.
+   * @throws ERR_CONTEXT_FULL, what the step throws, or signal.reason; the slot then holds no prompt
+   */
+  encode(slot: Slot, prompt: readonly number[], signal?: AbortSignal): Promise<void> {
+    slot.encode([]);
+    return this.add({ slot, start: 0, ids: prompt, again: 0, outputsFrom: prompt.length, onLogits: () => {}, encodes: true, signal });
+  }
+
+  /** Ends everything that is being computed, and refuses later calls, with this error. */
+  close(error: Error): void {
+    this.closed = error;
+    for (const job of this.jobs.splice(0)) job.reject(error);
+  }
+
+  private add(asked: JobRequest): Promise<void> {
+    if (this.closed) return Promise.reject(this.closed);
+    const { slot, start, ids } = asked;
+    const end = start + ids.length;
+    if (end > slot.capacity)
+      return Promise.reject(new QuantletError('ERR_CONTEXT_FULL', `${end} tokens do not fit the context of ${slot.capacity}`));
+    return new Promise((resolve, reject) => {
+      this.jobs.push(new Job(asked, resolve, reject));
+      this.schedule();
+    });
+  }
+
+  /** Starts a step at once if everyone with a slot has asked for tokens. Otherwise gives the others until the next turn of the event loop. */
+  private schedule(): void {
+    if (this.running) return;
+    if (this.jobs.length >= this.slots.active) return void this.runStep();
+    this.timer ??= setTimeout(() => void this.runStep(), 0);
+  }
+
+  private async runStep(): Promise<void> {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    this.running = true;
+    for (const job of this.jobs.filter((j) => j.signal?.aborted)) this.remove(job).reject(job.signal!.reason);
+    const taken = this.fill();
     try {
-      // A step of one sequence may be cut short; one that others share is finished, and the aborted job dropped after it.
-      const only = taken.size === 1 ? [...taken.keys()][0].signal : undefined;
-      const before = performance.now();
-      const row = taken.size > 0 ? await step(batch, only) : undefined;
-      if (row && batch.nOutputs === batch.nTokens) costs.learn(batch.nTokens, performance.now() - before);
+      const row = await this.compute(taken);
       let output = 0;
       for (const [job, n] of taken) {
         const first = output;
+        output += Math.max(0, job.done + n - Math.max(job.done, job.outputsFrom));
         job.slot.states?.commit();
-        for (let i = job.done; i < job.done + n; i++) if (i >= job.outputsFrom) output++;
-        try {
-          const from = Math.max(job.done, job.outputsFrom);
-          let kept = job.ids.length;
-          for (let o = first; o < output && kept === job.ids.length; o++)
-            if (job.onLogits(row!(o), from + o - first - job.again) === false) kept = from + o - first + 1;
-          const begun = Math.max(job.done, job.again);
-          job.done += n;
-          if (!job.encodes) job.slot.append(Array.prototype.slice.call(job.ids, begun, Math.min(job.done, kept)) as number[]);
-          if (job.done < kept) continue;
-          if (job.encodes) job.slot.encode(Array.from(job.ids));
-          end(job).resolve();
-        } catch (error) {
-          end(job).reject(error); // what one caller does with its logits is no concern of the others
-        }
+        this.finish(job, n, (i) => row!(first + i));
       }
     } catch (error) {
-      for (const job of taken.keys()) end(job).reject(error);
+      for (const job of taken.keys()) this.remove(job).reject(error);
     }
-    running = false;
-    if (jobs.length > 0) schedule();
-  };
+    this.running = false;
+    if (this.jobs.length > 0) this.schedule();
+  }
 
-  /** All that hold a slot are here: start at once, though the first of them has set the timer that gives the others time to come. */
-  const schedule = (): void => {
-    if (running) return;
-    if (jobs.length >= slots.active) return void runSteps();
-    timer ??= setTimeout(runSteps, 0);
-  };
+  /** Runs the batch. A step of one sequence may be cut short; one that others share is finished, and an aborted job dropped after it. */
+  private async compute(taken: ReadonlyMap<Job, number>): Promise<((i: number) => Float32Array) | undefined> {
+    if (taken.size === 0) return undefined;
+    const { batch } = this;
+    const signal = taken.size === 1 ? [...taken.keys()][0].signal : undefined;
+    const before = performance.now();
+    const row = await this.step(batch, signal);
+    if (batch.nOutputs === batch.nTokens) this.costs.learn(batch.nTokens, performance.now() - before);
+    return row;
+  }
 
-  const add = (job: Omit<Job, 'done' | 'resolve' | 'reject'>): Promise<void> => {
-    if (closed) return Promise.reject(closed);
-    const end = job.start + job.ids.length;
-    if (end > job.slot.capacity)
-      return Promise.reject(new QuantletError('ERR_CONTEXT_FULL', `${end} tokens do not fit the context of ${job.slot.capacity}`));
-    return new Promise((resolve, reject) => {
-      jobs.push({ ...job, done: 0, resolve, reject });
-      schedule();
-    });
-  };
+  /** Hands a job its results. An error of its caller is no concern of the other jobs. */
+  private finish(job: Job, n: number, row: (i: number) => Float32Array): void {
+    try {
+      if (job.take(n, row)) this.remove(job).resolve();
+    } catch (error) {
+      this.remove(job).reject(error);
+    }
+  }
 
-  return {
-    submit(slot, ids, outputsFrom, onLogits, signal) {
-      const start = slot.computed;
-      const again = slot.tokens.slice(start);
-      return add({
-        slot,
-        start,
-        ids: again.length > 0 ? again.concat(Array.from(ids)) : ids,
-        again: again.length,
-        outputsFrom: outputsFrom + again.length,
-        onLogits,
-        encodes: false,
-        signal,
-      });
-    },
-    encode(slot, prompt, signal) {
-      slot.encode([]);
-      return add({ slot, start: 0, ids: prompt, again: 0, outputsFrom: prompt.length, onLogits: () => {}, encodes: true, signal });
-    },
-    costs,
-    close(error) {
-      closed = error;
-      for (const job of jobs.splice(0)) job.reject(error);
-    },
-  };
+  /**
+   * Fills the batch. Generations come first and whole, prompts share what is left, so that nobody's
+   * next token waits for another's prompt.
+   * @returns how many tokens each job has in it
+   */
+  private fill(): Map<Job, number> {
+    const { jobs, batch } = this;
+    const taken = new Map<Job, number>();
+    batch.clear(jobs.some((job) => job.encodes));
+    const isWhole = !this.causal || batch.encodes;
+    const nBatch = batch.ids.length;
+    const generating = isWhole ? 0 : jobs.reduce((n, job) => n + (job.generates ? job.left : 0), 0);
+    const most = generating > 0 ? Math.min(nBatch, generating + PROMPT_BESIDE) : nBatch;
+    for (const job of [...jobs].sort((a, b) => Number(b.generates) - Number(a.generates))) {
+      if (job.encodes !== batch.encodes || (isWhole && !job.fitsInto(batch))) continue;
+      const n = job.addTo(batch, most, isWhole);
+      if (n > 0) taken.set(job, n);
+    }
+    return taken;
+  }
+
+  private remove(job: Job): Job {
+    const at = this.jobs.indexOf(job);
+    if (at >= 0) this.jobs.splice(at, 1);
+    job.slot.truncate(job.slot.tokens.length); // drops recurrent states of tokens that the slot does not keep
+    return job;
+  }
 }

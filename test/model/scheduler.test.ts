@@ -3,7 +3,8 @@
  * it.
  */
 import { describe, expect, it } from 'vitest';
-import { createScheduler, type Batch } from '../../src/engine/scheduler.ts';
+import type { Batch } from '../../src/engine/batch.ts';
+import { Scheduler } from '../../src/engine/scheduler.ts';
 import { createSlots } from '../../src/engine/slots.ts';
 import { failure, randomIds } from '../support.ts';
 
@@ -54,7 +55,7 @@ function setup({ nBatch = 8, nSlots = 3, maxOutputs = nSlots, before }: Setup = 
     }
   };
   const slots = createSlots(nSlots, 256);
-  const scheduler = createScheduler({ nBatch, slots, maxOutputs, step });
+  const scheduler = new Scheduler({ nBatch, slots, maxOutputs, step });
 
   /**
    * Computes ids in a slot that holds `start` tokens. Returns all their logits in the order of the
