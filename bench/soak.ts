@@ -19,7 +19,7 @@ import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import type * as Entry from '../src/entry/node.ts';
 import type { Model } from '../src/model.ts';
-import { IDLE_MS } from '../src/threads/shared.ts';
+import { IDLE_MS } from '../src/threads/step-signals.ts';
 import { inTime } from '../src/threads/where.ts';
 import { isThreaded, type Build } from '../src/wasm/load.ts';
 import { describeMachine, flags, machine, root } from './support.ts';

@@ -12,7 +12,7 @@ import type { WasmMemory } from '../globals.ts';
 import type { OpRecord } from '../graph/lower.ts';
 import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
 import { dummyBatch, writeInputs } from './batch-inputs.ts';
-import { drawModel, type DrawnModel } from './draw-model.ts';
+import { buildModelGraph, type ModelGraph } from './model-graph.ts';
 import { placeWeights, type ModelPlan, type PackedByThreads, type Weight } from './model-plan.ts';
 import { hasFast, planOptions, wantedContext, type LayoutOptions, type Machine, type ModelLayout } from './plan-to-fit.ts';
 
@@ -27,7 +27,7 @@ interface EarlyWeights {
 }
 
 /** Where planModel() places the weights of a model that has one memory, and in it all weights. */
-function placeEarly({ weights, nodes, encoder, caches, states }: DrawnModel, threads: number): EarlyWeights {
+function placeEarly({ weights, nodes, encoder, caches, states }: ModelGraph, threads: number): EarlyWeights {
   const read = new Set([...encoder, ...nodes]);
   const resident = [...weights].filter(([, t]) => read.has(t));
   const memory = createAllocator(ARENA_BASE);
@@ -40,9 +40,9 @@ function placeEarly({ weights, nodes, encoder, caches, states }: DrawnModel, thr
 /** Bytes that intermediate results, plans and tables hardly ever take, beyond a quarter of weights and caches. */
 const COMPUTE_ROOM = 2 ** 28;
 
-/** A model that is drawn, and its weights, which lie where they will lie when it is planned. */
+/** A model's graph, and its weights at the addresses that its plan will give them. */
 export interface Early extends EarlyWeights {
-  readonly drawn: DrawnModel;
+  readonly graph: ModelGraph;
   /** Address of each of the resident weights. */
   readonly at: readonly number[];
 }
@@ -51,7 +51,7 @@ export interface Early extends EarlyWeights {
  * A model that surely fits as it was asked for, in one memory with all of its weights: they can be read while planToFit() plans the rest. undefined where
  * that is to be found out first.
  */
-export function drawEarly(
+export function buildEarly(
   gguf: GGUF,
   layout: ModelLayout,
   options: LayoutOptions,
@@ -62,10 +62,10 @@ export function drawEarly(
   if (choices || options.links > 1 || options.weightsMemory !== undefined || options.neuronWindow !== undefined) return undefined;
   const contextLength = wantedContext(hparams, options);
   const chosen = { threads, contextLength, rowsFromFile: false, fastWeights: options.iqWeights === 'fast', links: options.links };
-  const drawn = drawModel(gguf, architecture, hparams, planOptions(layout, options, chosen));
-  const early = placeEarly(drawn, threads);
+  const graph = buildModelGraph(gguf, architecture, hparams, planOptions(layout, options, chosen));
+  const early = placeEarly(graph, threads);
   const most = 1.25 * (early.bytes + early.cacheBytes) + COMPUTE_ROOM;
-  return most <= Math.min(free, MEMORY_LIMIT) ? { ...early, drawn, at: early.resident.map(([, { data }]) => data) } : undefined;
+  return most <= Math.min(free, MEMORY_LIMIT) ? { ...early, graph, at: early.resident.map(([, { data }]) => data) } : undefined;
 }
 
 /** Whether a plan has these weights, and all that their threads write to, where they are being read to. */

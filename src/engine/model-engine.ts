@@ -10,7 +10,7 @@ import type { Claiming } from './early-weights.ts';
 import { createCpuBackend, type CompiledKernels, type CpuBackend } from './cpu-backend.ts';
 import { bytesInStep } from './links.ts';
 import type { MemoryParts } from './memory-use.ts';
-import type { RopeTable } from './draw-model.ts';
+import type { RopeTable } from './sequence-leaves.ts';
 import type { ModelPass, ModelPlan, Streams } from './model-plan.ts';
 import { layoutOf, planToFit, READERS, type LayoutOptions, type ModelLayout } from './plan-to-fit.ts';
 import type { Platform } from './platform.ts';
@@ -208,18 +208,18 @@ async function load(
     const layout = layoutOf(gguf, options);
     if (options.neuronWindow !== undefined) mustBeInFiles(parts);
     const places = early ? await import('./early-weights.ts') : undefined; // pages do without
-    const drawn = places?.drawEarly(gguf, layout, options, { threads, free });
-    const growing = drawn && backend.growing(drawn.bytes);
-    if (growing && threads < platform.defaultThreads()) claiming = places!.claimPages(growing.memory, drawn.bytes);
+    const first = places?.buildEarly(gguf, layout, options, { threads, free });
+    const growing = first && backend.growing(first.bytes);
+    if (growing && threads < platform.defaultThreads()) claiming = places!.claimPages(growing.memory, first.bytes);
     const { turbo } = await backend.compiled();
     if (growing) {
       executor = await growing.start();
-      reading = readByThreads(executor, parts, drawn.resident, [drawn.packing], options);
+      reading = readByThreads(executor, parts, first.resident, [first.packing], options);
       read = reading?.done;
       await yieldToEventLoop(); // threads are told before this one plans
     }
-    const model = planToFit(gguf, layout, options, { isa: isaOf(build), threads, free }, drawn?.drawn);
-    if (growing && !places!.isOf(drawn, model)) {
+    const model = planToFit(gguf, layout, options, { isa: isaOf(build), threads, free }, first?.graph);
+    if (growing && !places!.isOf(first, model)) {
       await close();
       return undefined;
     }

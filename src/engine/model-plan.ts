@@ -1,5 +1,7 @@
 /** A model's plans, and the address of everything in the memories, for one context length. Nothing is loaded yet. */
-import { drawModel, type DrawnModel, type ModelPlanOptions, type RopeTable } from './draw-model.ts';
+import { buildModelGraph, type ModelGraph } from './model-graph.ts';
+import type { ModelPlanOptions } from './plan-options.ts';
+import type { RopeTable } from './sequence-leaves.ts';
 import type { Architecture, GraphInputs, KvCache } from '../arch/architecture.ts';
 import type { HParams } from '../arch/hparams.ts';
 import { QuantletError } from '../errors.ts';
@@ -116,7 +118,7 @@ export function placeWeights(memory: Allocator, resident: readonly Weight[], all
 }
 
 /**
- * @param drawn what drawModel() has made of the same, if that is there already; weights that drawEarly() has placed get the same addresses
+ * @param built the graph of the same model and options, if it exists already; weights that buildEarly() gave addresses keep them
  * @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE
  */
 export function planModel(
@@ -125,13 +127,13 @@ export function planModel(
   hparams: HParams,
   isa: Isa,
   options: ModelPlanOptions,
-  drawn?: DrawnModel,
+  built?: ModelGraph,
 ): ModelPlan {
   const { contextLength, threads } = options;
-  const whole = drawn ?? drawModel(gguf, architecture, hparams, options);
+  const whole = built ?? buildModelGraph(gguf, architecture, hparams, options);
   // Where not all weights may stay, tables are the first to go: a row of them a token is read, not all of it.
   const fewer = options.rowsFromFile || sum([...whole.weights.values()].map(bytesOf)) > options.weightsMemory;
-  const graph = fewer && whole.tablesOfRows.size > 0 ? drawModel(gguf, architecture, hparams, options, whole.tablesOfRows) : whole;
+  const graph = fewer && whole.tablesOfRows.size > 0 ? buildModelGraph(gguf, architecture, hparams, options, whole.tablesOfRows) : whole;
   const { slotCells, batchSize, maxOutputs, inputs, tables, states, caches, encoder, nodes, result, tokenRows } = graph;
   const weights = new Map([...graph.weights].filter(([info]) => !tokenRows.has(info)));
   // What is small, or the same for all layers, may be in several memories. Everything else has one place, caches among it.

@@ -11,7 +11,8 @@ import type { Isa } from '../packed-format.ts';
 import { MEMORY_LIMIT } from '../wasm/memory.ts';
 import type { Loras } from './lora.ts';
 import { layerTooLarge, memorySum, notEnough } from './memory-use.ts';
-import type { DrawnModel, ModelPlanOptions } from './draw-model.ts';
+import type { ModelGraph } from './model-graph.ts';
+import type { ModelPlanOptions } from './plan-options.ts';
 import { planModel, type ModelPlan } from './model-plan.ts';
 
 /** What of loadModel's options says how large things are. */
@@ -123,7 +124,7 @@ export const wantedContext = ({ nCtxTrain }: HParams, { contextLength }: LayoutO
 /**
  * Weights of IQ1 to IQ3 and TQ1_0 are packed as what is faster where that is asked for, or is left to us and takes half of the free memory at most. Who chose such a file may
  * have done so for its size: where nothing says what is free, in browsers say, it keeps that.
- * @param drawn what drawEarly() has drawn
+ * @param graph the graph that buildEarly() made, if it did
  * @throws ERR_OUT_OF_MEMORY where it does not fit, with what would; ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE
  */
 export function planToFit(
@@ -131,15 +132,15 @@ export function planToFit(
   layout: ModelLayout,
   options: LayoutOptions,
   { isa, threads, free }: Machine,
-  drawn?: DrawnModel,
+  graph?: ModelGraph,
 ): ModelPlan {
   const { architecture, hparams } = layout;
-  let first = drawn; // by what is planned first
+  let first = graph; // for the plan that is made first
   const planWith = (contextLength: number, rowsFromFile: boolean, fastWeights: boolean, links: number): ModelPlan => {
-    const graph = first;
+    const built = first;
     first = undefined;
     const wanted = planOptions(layout, options, { threads, contextLength, rowsFromFile, fastWeights, links });
-    return planModel(gguf, architecture, hparams, isa, wanted, graph);
+    return planModel(gguf, architecture, hparams, isa, wanted, built);
   };
   const planFor = (contextLength: number, rowsFromFile: boolean, fast = options.iqWeights === 'fast'): ModelPlan =>
     inMemories((links) => planWith(contextLength, rowsFromFile, fast, links), options.links);

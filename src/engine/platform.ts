@@ -3,7 +3,7 @@ import type { WasmModule } from '../globals.ts';
 import type { Bytes, SourceLike } from '../io/source.ts';
 import type { Executor } from '../threads/executor.ts';
 import type { Compute } from '../threads/serve.ts';
-import type { SpawnedThreads, ThreadPool } from '../threads/shared.ts';
+import type { SpawnedThreads, ThreadPool } from '../threads/pool.ts';
 import type { Build, Features } from '../wasm/load.ts';
 
 /** Whether V8 is to join pairs of 128-bit operations: where it can be had and gives the right bits, that and a warning where not, or never. */

@@ -5,7 +5,7 @@ import type { Piscina } from 'piscina';
 import { groupFolders, numbersOf, type TextOf } from './cgroup.ts';
 import { loadPieces, type LoadFailure } from './loading.ts';
 import { bundledError, loadPiscina, packageFile } from './package-files.ts';
-import type { SpawnedThreads } from './shared.ts';
+import type { SpawnedThreads } from './pool.ts';
 
 const WORKER_URL = import.meta.url ? new URL('../../dist/worker/node.cjs', import.meta.url) : undefined;
 const worker = (): string => packageFile(WORKER_URL, 'dist/worker/node.cjs');

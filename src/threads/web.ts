@@ -2,7 +2,7 @@
 import type { Channel } from '../web/rpc.ts';
 import type { ThreadInit, WatchInit } from '../worker/web.ts';
 import type { Compute, ServeTask } from './serve.ts';
-import type { ThreadPool } from './shared.ts';
+import type { ThreadPool } from './pool.ts';
 
 /**
  * Starts up to nth threads, at least one. A lost worker is replaced when the next task is started

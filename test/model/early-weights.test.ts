@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { claimPages, drawEarly, isOf, rehearse } from '../../src/engine/early-weights.ts';
+import { claimPages, buildEarly, isOf, rehearse } from '../../src/engine/early-weights.ts';
 import { layoutOf, planToFit, type LayoutOptions, type Machine } from '../../src/engine/plan-to-fit.ts';
 import { platform } from '../../src/entry/node-platform.ts';
 import { SYNC_SIZE } from '../../src/graph/layout.ts';
@@ -25,28 +25,28 @@ beforeAll(async () => {
 afterAll(() => files.close());
 
 const optionsOf = (given: LoadOptions = {}): LayoutOptions => ({ ...resolveLoadOptions(given), loras: new Map() });
-const early = (given?: LoadOptions, on = machine) => drawEarly(files.gguf, layoutOf(files.gguf, optionsOf(given)), optionsOf(given), on);
-const planned = (given?: LoadOptions, drawn?: Parameters<typeof planToFit>[4]) =>
-  planToFit(files.gguf, layoutOf(files.gguf, optionsOf(given)), optionsOf(given), machine, drawn);
+const early = (given?: LoadOptions, on = machine) => buildEarly(files.gguf, layoutOf(files.gguf, optionsOf(given)), optionsOf(given), on);
+const planned = (given?: LoadOptions, built?: Parameters<typeof planToFit>[4]) =>
+  planToFit(files.gguf, layoutOf(files.gguf, optionsOf(given)), optionsOf(given), machine, built);
 
-it('a plan by what was drawn has its weights where they were placed, the first things in memory, in the order of the file', () => {
-  const drawn = early()!;
-  expect(isOf(drawn, planned({}, drawn.drawn))).toBe(true);
-  const inFile = [...drawn.resident].sort(([a], [b]) => a.offset - b.offset).map(([, { data }]) => data);
+it('a plan of the graph that was built early has its weights where they were placed, the first things in memory, in the order of the file', () => {
+  const built = early()!;
+  expect(isOf(built, planned({}, built.graph))).toBe(true);
+  const inFile = [...built.resident].sort(([a], [b]) => a.offset - b.offset).map(([, { data }]) => data);
   expect(inFile[0]).toBe(ARENA_BASE + SYNC_SIZE);
   expect(inFile).toEqual([...inFile].sort((a, b) => a - b));
-  expect(drawn.packing.matrices.length).toBeGreaterThan(0);
-  expect(drawn.packing.broken.data).toBeGreaterThan(inFile.at(-1)!);
-  expect(drawn.bytes).toBeGreaterThanOrEqual(drawn.packing.scratchAt + machine.threads * drawn.packing.scratchSize);
+  expect(built.packing.matrices.length).toBeGreaterThan(0);
+  expect(built.packing.broken.data).toBeGreaterThan(inFile.at(-1)!);
+  expect(built.bytes).toBeGreaterThanOrEqual(built.packing.scratchAt + machine.threads * built.packing.scratchSize);
 });
 
 it('a plan that was made of another graph, or places them elsewhere, is told', () => {
-  const drawn = early()!;
-  expect(isOf(drawn, planned())).toBe(false);
-  const same = planned({}, drawn.drawn);
-  expect(isOf({ ...drawn, at: drawn.at.map((at) => at + 64) }, same)).toBe(false);
-  expect(isOf({ ...drawn, packing: { ...drawn.packing, scratchAt: 0 } }, same)).toBe(false);
-  expect(isOf(drawn, planned({ links: 2 } as LoadOptions, drawn.drawn))).toBe(false);
+  const built = early()!;
+  expect(isOf(built, planned())).toBe(false);
+  const same = planned({}, built.graph);
+  expect(isOf({ ...built, at: built.at.map((at) => at + 64) }, same)).toBe(false);
+  expect(isOf({ ...built, packing: { ...built.packing, scratchAt: 0 } }, same)).toBe(false);
+  expect(isOf(built, planned({ links: 2 } as LoadOptions, built.graph))).toBe(false);
 });
 
 it('what might not fit, or not stay in one memory, is planned first', () => {
