@@ -13,7 +13,8 @@ import type { OpRecord } from '../graph/lower.ts';
 import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
 import { dummyBatch, writeInputs } from './batch-inputs.ts';
 import { buildModelGraph, type ModelGraph } from './model-graph.ts';
-import { placeWeights, type ModelPlan, type PackedByThreads, type Weight } from './model-plan.ts';
+import type { ModelPlan, PackedByThreads, Weight } from './model-plan.ts';
+import { placeWeights } from './place-weights.ts';
 import { hasFast, planOptions, wantedContext, type LayoutOptions, type Machine, type ModelLayout } from './plan-to-fit.ts';
 
 /** Weights that are placed in one memory before anything else is, so that they can be read while the rest is planned. */

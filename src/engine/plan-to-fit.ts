@@ -13,7 +13,8 @@ import type { Loras } from './lora.ts';
 import { layerTooLarge, memorySum, notEnough } from './memory-use.ts';
 import type { ModelGraph } from './model-graph.ts';
 import type { ModelPlanOptions } from './plan-options.ts';
-import { planModel, type ModelPlan } from './model-plan.ts';
+import type { ModelPlan } from './model-plan.ts';
+import { planModel } from './plan-model.ts';
 
 /** What of loadModel's options says how large things are. */
 export interface LayoutOptions extends Pick<

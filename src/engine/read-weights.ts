@@ -11,7 +11,8 @@ import { HEAD_BYTES, PIECE, PIECE_SIZE } from '../threads/loading.ts';
 import { rowSize } from '../type-traits.ts';
 import { createFingerprint, type Fingerprint } from './fingerprint.ts';
 import type { Loras } from './lora.ts';
-import { inFileOrder, type ModelPlan, type PackedByThreads, type Packing, type Weight } from './model-plan.ts';
+import type { ModelPlan, PackedByThreads, Packing, Weight } from './model-plan.ts';
+import { inFileOrder } from './place-weights.ts';
 
 export interface ReadOptions {
   readonly loras: Loras;
