@@ -1,4 +1,7 @@
-/** Whoever passes `{ x: maybe }` need not leave out x: with exactOptionalPropertyTypes, types have to say that undefined counts as left out. */
+/**
+ * Callers may pass `{ x: maybe }` without leaving out x. With exactOptionalPropertyTypes, the types
+ * must then allow undefined explicitly.
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
@@ -14,7 +17,7 @@ const { exports } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8
 /** Types that the package makes, and users only hand back. */
 const OURS = /\/(?:type-traits|packed-format|chat\/formats|sample\/span-budget)\.d\.ts$/;
 
-/** Optional properties of what functions and methods of the package take whose types do not admit undefined. */
+/** Optional properties of the package's parameters whose types do not allow undefined. */
 function lacking(): string[] {
   const entries = Object.values(exports).flatMap(({ types }) =>
     types?.startsWith('./dist/') ? [fileURLToPath(new URL(types, root))] : [],

@@ -108,7 +108,8 @@ describe('the manifest', () => {
   });
 
   it.each([...packed.keys()].filter((name) => name.endsWith('.md')))('%s links to files of the package alone', (name) => {
-    // (The manifest names no repository, in which npm would look for the others. A picture has its words in its place.)
+    // The manifest names no repository in which npm would look for other files. A picture's text
+    // takes its place.
     const links = [
       ...packed
         .get(name)!

@@ -1,4 +1,7 @@
-/** generate() and chat() give something to iterate over, or to ask for its result(): whoever awaits them alone hears of that. */
+/**
+ * generate() and chat() return an object to iterate over or to ask for its result(). Reading the
+ * result directly from that object gives an error that says so.
+ */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { loadModel, type Model } from '../../src/entry/node.ts';
 import { failure, shippedModel } from '../support.ts';

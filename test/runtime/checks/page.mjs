@@ -132,7 +132,7 @@ export async function useServed({ page, fault, see, click, press, type, idle, bu
   await page.reload();
   await see('the conversation after loading the page again', () => document.querySelectorAll('.message').length > 10);
   const narrow = await page.evaluate(() => innerWidth < 800);
-  // A title has room beside what else is in its row: two thirds of the bar, or of the list.
+  // A title has room next to the rest of its row: two thirds of the bar, or of the list.
   const share = (selector, of) => page.$eval(selector, (element, of) => element.clientWidth / element.closest(of).clientWidth, of);
   if (narrow && (await share('.bar h1', '.bar')) < 0.65) fault('the title is crushed');
   if (narrow) await press('Conversations');
