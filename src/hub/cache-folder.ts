@@ -1,8 +1,11 @@
-/** Where quantlet keeps what can be made or had again. */
+/** Folder for files that quantlet can download or compute again. */
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/** The folder of downloaded models, of what turbo's self-tests said, and of V8's code for the command line. */
+/**
+ * The cache folder: downloaded models, results of turbo's self-test, and V8's code cache of the
+ * command line.
+ */
 export function cacheFolder(env: Readonly<NodeJS.ProcessEnv>, platform: NodeJS.Platform = process.platform): string {
   if (env.QUANTLET_CACHE) return env.QUANTLET_CACHE;
   if (env.XDG_CACHE_HOME) return join(env.XDG_CACHE_HOME, 'quantlet');

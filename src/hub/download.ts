@@ -1,9 +1,11 @@
 /**
- * One file from a server into a folder: whole and checked, or not there. A download that was cut goes on where it ended, in this run
- * or the next; processes that want the same file at once wait for the one that is at it.
+ * Download of one file into a folder. The file is there complete and checked, or not at all. An
+ * interrupted download resumes in the same run or the next one. Processes that want the same file
+ * wait for the one that is downloading it.
  *
- * Bytes go to NAME.TAG.part, TAG telling the version, at the places they will have: should two processes ever write the same part
- * they write the same bytes. The part is renamed once size and hash are right; NAME.json then says which version NAME is.
+ * Bytes are written to NAME.TAG.part, where TAG identifies the version, at their final offsets. If
+ * two processes ever write the same part, they write the same bytes. The part is renamed once its
+ * size and hash are right. NAME.json then records the version of NAME.
  */
 import type { Hash } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rm, stat, statfs, writeFile, type FileHandle } from 'node:fs/promises';
@@ -18,29 +20,29 @@ import { mayBeOpen, replace, whileOpen } from './replace.ts';
 
 export interface Remote {
   readonly url: string;
-  /** The path it gets. */
+  /** Path of the downloaded file. */
   readonly to: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** What somebody other than the server of the bytes says of them. */
+  /** Expected size, from a source other than the server that sends the bytes (the hub's list). */
   readonly size?: number | undefined;
   /** Lower-case hex. */
   readonly sha256?: string | undefined;
 }
 
-/** What a download tells of itself. */
+/** Receiver of a download's progress. */
 export interface DownloadProgress {
-  /** Bytes that are here, of how many; `total` is undefined where the server does not say. */
+  /** Bytes present, and the total; undefined if the server does not say. */
   set(loaded: number, total: number | undefined): void;
-  /** Another process is at it. */
+  /** Called while another process downloads the file. */
   waiting(): void;
   end(): void;
 }
 
-/** What NAME.json says of NAME. */
+/** Contents of NAME.json. */
 export interface Known {
   readonly url: string;
   readonly size: number;
-  /** SHA-256, ETag or modification date; null where the server gave none of them. */
+  /** SHA-256, ETag or modification date; null if the server gave none of them. */
   readonly version: string | null;
 }
 
@@ -48,9 +50,9 @@ export interface DownloadOptions {
   readonly signal: AbortSignal;
   readonly progress: DownloadProgress;
   readonly advice?: HttpOptions['advice'];
-  /** Get it again even if it is there. */
+  /** Download the file even if it is present. */
   readonly reload?: boolean | undefined;
-  /** As openHttp. */
+  /** As in openHttp. */
   readonly retryMs?: number | undefined;
   readonly stallMs?: number | undefined;
 }
@@ -62,18 +64,18 @@ const sizeOf = (path: string): Promise<number | undefined> =>
     () => undefined,
   );
 const http = ({ headers, sha256 }: Remote, { signal, advice, retryMs, stallMs }: DownloadOptions): HttpOptions =>
-  // A compressed answer cannot be resumed, and its length says nothing about the file's.
-  // Servers of one file have ETags of their own: where the hash is known, it alone tells what came.
+  // A compressed answer cannot be resumed, and its length is not the file's length. Several servers
+  // of one file may give different ETags, so if the hash is known, it alone decides.
   ({ headers: { ...headers, 'accept-encoding': 'identity' }, signal, advice, retryMs, stallMs, anyVersion: sha256 !== undefined });
 
-/** What is known of a file that was downloaded; undefined where nothing is. */
+/** Contents of NAME.json; undefined if there is none. */
 export const knownOf = (path: string): Promise<Known | undefined> =>
   readFile(`${path}.json`, 'utf8').then(
     (text) => JSON.parse(text) as Known,
     () => undefined,
   );
 
-/** Whether the file is here and still the one that the server has. */
+/** Tells if the file is present and is still the version that the server has. */
 async function isCurrent(remote: Remote, options: DownloadOptions): Promise<boolean> {
   const { to, url, sha256 } = remote;
   const size = await sizeOf(to);
@@ -87,8 +89,9 @@ async function isCurrent(remote: Remote, options: DownloadOptions): Promise<bool
 }
 
 /**
- * Brings the file to `remote.to`, unless it is there already.
- * @throws ERR_DOWNLOAD for what the server or the connection does, ERR_IO for what the disk does, or signal.reason
+ * Downloads the file to `remote.to`, unless it is there already.
+ * @throws ERR_DOWNLOAD for faults of the server or the connection, ERR_IO for faults of the disk,
+ * or signal.reason
  */
 export async function download(remote: Remote, options: DownloadOptions): Promise<void> {
   const { to } = remote;
@@ -98,13 +101,14 @@ export async function download(remote: Remote, options: DownloadOptions): Promis
   try {
     await mkdir(dirname(to), { recursive: true });
     release = await lock(`${to}.lock`, signal, progress.waiting);
-    if (!reload && (await isCurrent(remote, options))) return; // the process that had the lock has brought it
+    if (!reload && (await isCurrent(remote, options))) return; // the process that had the lock has downloaded it
     const resumed = await fetchTo(remote, options);
-    // What an older run left may be damaged, by a crash of the machine say: once more from the beginning.
+    // A part from an older run may be damaged, for example by a crash of the machine: start again
+    // from the beginning.
     if (resumed === 'damaged') await fetchTo(remote, options);
   } catch (error) {
     signal.throwIfAborted();
-    throw isDiskError(error) ? diskError(to, error) : error; // a caller's progress may throw what it likes
+    throw isDiskError(error) ? diskError(to, error) : error; // a caller's progress function may throw anything
   } finally {
     progress.end();
     await release?.();
@@ -129,7 +133,7 @@ interface Part {
   readonly size: number;
 }
 
-/** What older runs left, the longest first. */
+/** Parts left by older runs, the longest first. */
 async function partsLeft(to: string): Promise<Part[]> {
   const prefix = `${basename(to)}.`;
   const folder = dirname(to);
@@ -140,12 +144,15 @@ async function partsLeft(to: string): Promise<Part[]> {
 
 const partOf = (to: string, version: string): string => `${to}.${createHash('sha256').update(version).digest('hex').slice(0, 8)}.part`;
 
-/** 'damaged': what was resumed is not a beginning of the file, and is gone. */
+/**
+ * Downloads or resumes the file. 'damaged': the resumed part was not a beginning of the file, and
+ * was deleted.
+ */
 async function fetchTo(remote: Remote, options: DownloadOptions): Promise<'done' | 'damaged'> {
   const { url, to, sha256 } = remote;
   const begun =
     sha256 === undefined ? (await partsLeft(to))[0] : { path: partOf(to, sha256), size: (await sizeOf(partOf(to, sha256))) ?? 0 };
-  // The last byte comes again: a server has no answer to a range that begins at the end.
+  // Requests the last byte again: a server cannot answer a range that begins at the end.
   const from = Math.max(0, (begun?.size ?? 0) - 1);
   const file = await openHttp(url, from, http(remote, options));
   let handle: FileHandle | undefined, worthless: string | undefined;
@@ -155,7 +162,8 @@ async function fetchTo(remote: Remote, options: DownloadOptions): Promise<'done'
     if (byteLength !== undefined && byteLength !== size)
       throw failed(url, `the server sends ${byteLength} bytes, the list of files says ${size}; try again later`);
     const version = sha256 ?? file.version ?? null;
-    // Nothing tells the version: what is there cannot be trusted to be a part of it.
+    // Without a version, a part on disk cannot be known to belong to this file, so a new one is
+    // started.
     const part = partOf(to, version === null ? crypto.randomUUID() : `${version} ${size ?? ''}`.trim());
     const path = sha256 === undefined ? part : partOf(to, sha256);
     const at = begun?.path === path && (size === undefined || from < size) ? from : 0;
@@ -195,7 +203,7 @@ async function fetchTo(remote: Remote, options: DownloadOptions): Promise<'done'
       );
     }
     await handle.sync();
-    await handle.close(); // Windows renames no open file
+    await handle.close(); // Windows does not rename an open file
     handle = undefined;
     await takePlace(path, to, { url, size: end, version });
     return 'done';
@@ -207,8 +215,10 @@ async function fetchTo(remote: Remote, options: DownloadOptions): Promise<'done'
 }
 
 /**
- * Puts a whole file in its place. A crash in between is harmless: a file without its .json is of unknown version and is downloaded again.
- * @throws ERR_BUSY where an older one is open (Windows): the new one keeps its name, so that the next run has nothing to get
+ * Moves a complete file to its final name. A crash in between is harmless: a file without its .json
+ * is downloaded again.
+ * @throws ERR_BUSY if an older file is open (Windows). The new file keeps its .part name, so the
+ * next run has nothing to download.
  */
 async function takePlace(path: string, to: string, known: Known): Promise<void> {
   const before = await readFile(`${to}.json`).catch(() => undefined);
@@ -226,7 +236,7 @@ async function takePlace(path: string, to: string, known: Known): Promise<void> 
   }
   await writeFile(`${path}.json`, JSON.stringify(known));
   await replace(`${path}.json`, `${to}.json`);
-  // What somebody else still writes or reads goes with the next download.
+  // Parts that another process still writes or reads are removed after the next download.
   for (const old of await partsLeft(to)) await rm(old.path, { force: true }).catch(() => {});
 }
 
@@ -250,7 +260,7 @@ async function hashStart(handle: FileHandle, end: number, hash: Hash, signal: Ab
   for (let at = 0; at < end;) {
     signal.throwIfAborted();
     const { bytesRead } = await handle.read(chunk, 0, Math.min(chunk.length, end - at), at);
-    if (bytesRead === 0) break; // somebody cut it: the hash will tell
+    if (bytesRead === 0) break; // the file was truncated meanwhile: the hash will not match
     hash.update(chunk.subarray(0, bytesRead));
     at += bytesRead;
   }

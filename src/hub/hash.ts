@@ -1,4 +1,7 @@
 import type { Hash } from 'node:crypto';
 
-/** node:crypto's, which is imported when it is first wanted: that takes 5 ms, and most models are files of this machine. */
+/**
+ * node:crypto's createHash. The module is loaded at first use, because most models are local files
+ * and need no hash.
+ */
 export const createHash = (algorithm: string): Hash => process.getBuiltinModule('node:crypto').createHash(algorithm);

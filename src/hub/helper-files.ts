@@ -1,15 +1,21 @@
-/** Files that lie next to a language model and are none, told by their names. */
+/** Recognises, by name, files of a repository that accompany a language model but are not one. */
 
 interface Helper {
   /** The kind of file, for messages. */
   readonly what: string;
-  /** Parts of a file's name that only this kind has: those that llama.cpp leaves out (common/download.cpp). A model may be named MTP in capitals. */
+  /**
+   * Parts of a file's name that only this kind has: those that llama.cpp skips
+   * (common/download.cpp). MTP in capitals may be part of a model's name.
+   */
   readonly sure?: RegExp;
-  /** Words of a file's name, or names of folders. A model may have them too. */
+  /** Words of a file's name, or names of folders. A model's name may contain them too. */
   readonly words?: RegExp;
 }
 
-/** Whole words. A blank is any way to join two: `text_encoder`, `text-encoder`, `textencoder`. */
+/**
+ * Matches whole words. A blank in the list stands for any separator: `text_encoder`,
+ * `text-encoder`, `textencoder`.
+ */
 const words = (list: string): RegExp => new RegExp(`(?<![a-z0-9])(?:${list.replaceAll(' ', '[-_. ]?')})(?![a-z0-9])`, 'gi');
 
 const HELPERS: readonly Helper[] = [
@@ -30,15 +36,21 @@ const HELPERS: readonly Helper[] = [
     ),
   },
 ];
-/** Folders of drafters; as a word of a file's name it names models that have such layers. */
+/**
+ * A folder of this name has drafters. In a file's name, the word means a model with such layers.
+ */
 const MTP = /^mtp$/i;
 
-/** The kind that a file's name says for sure; undefined for what may be a model. */
+/**
+ * The kind of helper that a file's name identifies with certainty; undefined for a file that may be
+ * a model.
+ */
 export const sureHelper = (name: string): string | undefined => HELPERS.find(({ sure }) => sure?.test(name))?.what;
 
 /**
- * The kind of a file of a repository that is no language model of its own, by its path; undefined for what may be one.
- * @param repo the repository's name: words that it has itself say what its models are, not what sets one of its files apart
+ * The kind of helper that a file of a repository is, by its path; undefined if it may be a model.
+ * @param repo the repository's name. A word that it contains describes its models, and so does not
+ * mark a file as a helper.
  */
 export function helperKind(path: string, repo = ''): string | undefined {
   const [name, ...folders] = path.split('/').reverse();
@@ -52,5 +64,5 @@ export function helperKind(path: string, repo = ''): string | undefined {
   })?.what;
 }
 
-/** The words that a folder's name consists of: `loras`, but not `lora-tests`. */
+/** The match that covers a folder's whole name: `loras` matches, `lora-tests` does not. */
 const wholly = (folder: string, found: RegExp): RegExpMatchArray[] => [...folder.matchAll(found)].filter(([text]) => text === folder);

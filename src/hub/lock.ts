@@ -1,22 +1,29 @@
-/** A lock between processes: a file that its holder touches every few seconds, so that one that died is told from one that works. */
+/**
+ * Lock between processes: a file that its holder touches every few seconds. This distinguishes a
+ * working holder from one that died.
+ */
 import { open, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { mayBeOpen, whileOpen } from './replace.ts';
 
 const BEAT_MS = 2000;
-/** Missed beats after which a holder counts as gone: a machine that swaps may miss some. */
+/** Missed beats after which a holder counts as dead. A machine that swaps may miss some. */
 const MISSED_BEATS = 5;
 const POLL_MS = 200;
 
-/** A file that is not there; on Windows, one that is open or being deleted looks like one that may not be read. */
+/**
+ * Maps a missing file to undefined. On Windows, a file that is open or being deleted gives a
+ * permission error.
+ */
 const absent = (error: NodeJS.ErrnoException): undefined => {
   if (error.code !== 'ENOENT' && !mayBeOpen(error)) throw error;
 };
 
 /**
- * Tells whether the holder is gone: untouched for long, or a process of this machine that no longer runs. By the file's time alone nothing
- * can be told where that lies in the future (another machine's clock, or a changed one): a holder that is at work moves it, so it is watched.
+ * Returns a function that tells if the holder is dead: it has not touched the file for long, or is
+ * a process of this machine that has ended. A file time may lie in the future (clock of another
+ * machine, or a changed clock). Therefore the time is also watched: a working holder changes it.
  */
 function watchHolder(path: string, staleMs: number): () => Promise<boolean> {
   let seen: number | undefined;
@@ -38,10 +45,11 @@ function watchHolder(path: string, staleMs: number): () => Promise<boolean> {
 }
 
 /**
- * Takes the lock, waiting for whoever has it; resolves to what gives it back. Between finding a lock stale and taking it away another
- * process may have renewed it: two could then hold it for a while, so what it guards must be harmless to do twice.
- * @param beatMs how often the holder touches it: the same for all that may want it
- * @throws signal.reason, or the file system's error where the lock cannot be written
+ * Takes the lock, waiting for its holder; resolves to the function that releases it. Between the
+ * check that a lock is stale and its removal, another process may renew it. Then two processes hold
+ * the lock for a while. So the guarded work must be harmless to do twice.
+ * @param beatMs interval at which the holder touches the lock; the same for all processes
+ * @throws signal.reason, or the file system's error if the lock cannot be written
  */
 export async function lock(path: string, signal: AbortSignal, onWait: () => void, beatMs = BEAT_MS): Promise<() => Promise<void>> {
   const isStale = watchHolder(path, MISSED_BEATS * beatMs);
@@ -49,11 +57,11 @@ export async function lock(path: string, signal: AbortSignal, onWait: () => void
   for (;;) {
     signal.throwIfAborted();
     try {
-      const file = await whileOpen(() => open(path, 'wx')); // on Windows a lock that is being deleted is neither there nor gone
+      const file = await whileOpen(() => open(path, 'wx')); // on Windows, a lock that is being deleted can neither be opened nor created
       try {
         await file.writeFile(mine);
       } catch (error) {
-        await rm(path, { force: true }); // a lock that nobody holds would be waited for
+        await rm(path, { force: true }); // without a holder it would be waited for until it is stale
         throw error;
       } finally {
         await file.close();
@@ -63,7 +71,7 @@ export async function lock(path: string, signal: AbortSignal, onWait: () => void
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
     if (await isStale()) {
-      // Renamed first: of several processes that find it stale, one succeeds.
+      // Rename before removal: if several processes find the lock stale, one rename succeeds.
       const aside = `${path}.${crypto.randomUUID()}`;
       await rename(path, aside).then(() => rm(aside, { force: true }), absent);
       continue;
@@ -75,7 +83,7 @@ export async function lock(path: string, signal: AbortSignal, onWait: () => void
   beat.unref();
   return async () => {
     clearInterval(beat);
-    // One that cannot be removed is found stale by the next.
+    // If the file cannot be removed, the next process finds it stale.
     if ((await readFile(path, 'utf8').catch(() => '')) === mine) await whileOpen(() => rm(path, { force: true })).catch(() => {});
   };
 }

@@ -1,11 +1,12 @@
 /**
- * Models of the hub and of other servers, kept in a folder:
+ * Models of the hub and of other servers, kept in a folder.
  *
- *   QUANTLET_CACHE, else quantlet/ in the folder that the system has for such things
- *     OWNER/REPO[@REVISION]/FILE       of the hub
- *     OWNER/REPO[@REVISION]/list.json  the hub's list of its files, when it was last asked
- *     url/HASH/FILE                    of other servers, HASH telling the address's folder
- *     turbo/HASH.json                  what turbo's self-test said (src/turbo/verdict.ts)
+ * The folder is QUANTLET_CACHE, or else quantlet/ in the system's cache folder. It contains:
+ *
+ *   OWNER/REPO[@REVISION]/FILE       files of the hub
+ *   OWNER/REPO[@REVISION]/list.json  the hub's last list of the repository's files
+ *   url/HASH/FILE                    files of other servers; HASH identifies the address's folder
+ *   turbo/HASH.json                  results of turbo's self-test (src/turbo/verdict.ts)
  */
 import { open, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
@@ -46,21 +47,21 @@ import {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The hub, and the folder where its models are kept. */
+/** The hub, and the folder that keeps its models. */
 export interface ModelStore extends Hub {
   readonly signal: AbortSignal;
   readonly names: Required<Hub['names']>;
   readonly folder: string;
   readonly offline: boolean;
-  /** Get it again even if it is there. */
+  /** Download files even if they are present. */
   readonly reload: boolean;
-  /** Shows the download of a file. */
+  /** Progress display for the download of a file. */
   progress(file: string): DownloadProgress;
-  /** Something to know that is no error. */
+  /** Reports something worth knowing that is not an error. */
   warn(message: string): void;
 }
 
-/** What a caller sets of a store; the rest comes from the environment, as for the hub's own tools. */
+/** Settings of a store. Others come from the environment, as in the hub's own tools. */
 export interface StoreOptions extends HubOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly reload?: boolean;
@@ -86,7 +87,10 @@ export function createStore(options: StoreOptions, env: Environment = process.en
   };
 }
 
-/** A model as it is kept: the path of its folder, and the names in it of its files, in the order of its parts. */
+/**
+ * A stored model: the path of its folder, and its files' names in that folder, in the order of the
+ * parts.
+ */
 interface Kept {
   readonly folder: string;
   readonly names: readonly string[];
@@ -105,12 +109,12 @@ const get = (store: ModelStore, file: Omit<Remote, 'headers'>): Promise<void> =>
 
 const isModel = (name: string): boolean => /\.gguf$/i.test(name);
 
-/** The downloaded models in a folder: where each lies, by the server's name for it. */
+/** The downloaded models of a folder: maps the server's name of each to its path there. */
 const modelsIn = async (folder: string): Promise<ReadonlyMap<string, string>> =>
   new Map((await namesIn(folder)).filter(isModel).map((place) => [nameAt(place), place]));
 const asFiles = (names: Iterable<string>): { readonly path: string }[] => [...names].map((path) => ({ path }));
 
-/** Gets a model, unless only what is kept may be used, or nothing else can be got. */
+/** Downloads a model. In offline mode, or if the download fails, returns the stored one. */
 async function keptOr(store: ModelStore, what: string, kept: Kept | undefined, bring: () => Promise<Kept>): Promise<Kept> {
   if (store.offline) {
     if (kept) return kept;
@@ -129,7 +133,10 @@ async function keptOr(store: ModelStore, what: string, kept: Kept | undefined, b
   }
 }
 
-/** Of several parts the first is looked into before the others are got: a name may promise parts that there are not. */
+/**
+ * Reads the first of several parts before the others are downloaded: a file's name may promise
+ * parts that do not exist.
+ */
 async function checkFirstPart(path: string, count: number): Promise<void> {
   if (count === 1) return;
   const file = await open(path);
@@ -148,7 +155,10 @@ async function checkFirstPart(path: string, count: number): Promise<void> {
   }
 }
 
-/** The wanted file of a repository among those that are kept: chosen from the hub's list as it was last seen, so that the same words mean the same file. */
+/**
+ * Finds the wanted file of a repository among the stored ones. The choice is made from the hub's
+ * last list, so that the same words mean the same file.
+ */
 async function keptOfRepo(folder: string, repo: Repo, wanted: Wanted): Promise<Kept | undefined> {
   const here = await modelsIn(folder);
   const isHere = (parts: readonly string[]): boolean => parts.length > 0 && parts.every((name) => here.has(name));
@@ -157,7 +167,10 @@ async function keptOfRepo(folder: string, repo: Repo, wanted: Wanted): Promise<K
   return names && { folder, names: names.map((name) => here.get(name)!) };
 }
 
-/** Keeps the hub's list. Nothing depends on it: a cache may be readable only, and other processes may be at the same. */
+/**
+ * Stores the hub's list. Failure is harmless: a cache may be read-only, or another process may be
+ * writing.
+ */
 async function keepList(folder: string, listed: readonly HubFile[]): Promise<void> {
   const list = join(folder, 'list.json');
   const mine = `${list}.${crypto.randomUUID()}`;
@@ -169,7 +182,7 @@ async function keepList(folder: string, listed: readonly HubFile[]): Promise<voi
   }
 }
 
-/** A model of a repository, told by its name or chosen by a quant. */
+/** Finds or downloads a model of a repository, given by its file name or by a quant. */
 async function repoModel(store: ModelStore, repo: Repo, wanted: Wanted): Promise<Kept> {
   const folder = await repoFolder(store.folder, repo.name, repo.revision);
   return keptOr(
@@ -196,21 +209,21 @@ async function repoModel(store: ModelStore, repo: Repo, wanted: Wanted): Promise
 
 type UrlModel = Extract<RemoteModel, { url: URL }>;
 
-/** Where a model of another server than the hub is kept. */
+/** Folder for models from a URL of a server other than the hub. */
 function urlFolder(store: Pick<ModelStore, 'folder'>, { url, before }: UrlModel): string {
-  // Decoded where that cannot make two addresses one.
+  // Decoded, unless that could make two addresses equal.
   const path = (/%2f/i.test(before) ? undefined : decoded(before)) ?? before;
   const address = `${url.origin}${path}${url.search}`;
   return join(store.folder, 'url', createHash('sha256').update(address).digest('hex').slice(0, 16));
 }
 
-/** The file of a URL among those that are kept. */
+/** Finds the file of a URL among the stored ones. */
 async function keptOfUrl(folder: string, names: readonly string[]): Promise<Kept | undefined> {
   const here = await modelsIn(folder);
   return names.every((name) => here.has(name)) ? { folder, names: names.map((name) => here.get(name)!) } : undefined;
 }
 
-/** A model of any server. */
+/** Finds or downloads a model of a server other than the hub. */
 async function urlModel(store: ModelStore, model: UrlModel): Promise<Kept> {
   const names = partsOf(model.name);
   const folder = urlFolder(store, model);
@@ -227,7 +240,7 @@ async function urlModel(store: ModelStore, model: UrlModel): Promise<Kept> {
 }
 
 /**
- * The path of a model (of a split one its first file), downloaded where it has to be.
+ * Returns the path of a model (of its first part if it is split), downloading it if necessary.
  * @throws ERR_DOWNLOAD, ERR_IO, or signal.reason
  */
 export async function bring(store: ModelStore, remote: RemoteModel): Promise<string> {
@@ -235,13 +248,16 @@ export async function bring(store: ModelStore, remote: RemoteModel): Promise<str
   return join(folder, names[0]);
 }
 
-/** The files that belong to one of these names: itself, what is known of it, parts of it. */
+/**
+ * Matches the files that belong to one of these names: the file itself, its .json, and its parts in
+ * download.
+ */
 const belongsTo = (names: readonly string[]): ((file: string) => boolean) => {
   const known = new Set(names);
   return (file) => known.has(file) || known.has(file.replace(/\.json$/, '')) || known.has(partial(file) ?? '');
 };
 
-/** All models in a store's folder. */
+/** Lists all models in a store's folder, complete or not. */
 export async function keptModels({ folder }: Pick<ModelStore, 'folder'>): Promise<KeptModel[]> {
   const files = await namesIn(folder);
   const there = new Set(files);
@@ -272,11 +288,11 @@ export async function keptModels({ folder }: Pick<ModelStore, 'folder'>): Promis
   );
 }
 
-/** The names in the folder of what a source means, whole or not. */
+/** The stored names, complete or not, of the model that a source means. */
 async function namesOf(store: ModelStore, source: string | URL): Promise<Kept | undefined> {
   const path = isRemote(source) ? '' : resolve(String(source));
   if (path.startsWith(store.folder.replace(/[\\/]$/, '') + sep) && isModel(path)) {
-    // OWNER/REPO or url/HASH, and the rest.
+    // OWNER/REPO or url/HASH, then the rest.
     const [outer, inner, ...rest] = relative(store.folder, path).split(sep);
     if (rest.length > 0) return { folder: join(store.folder, outer, inner), names: partsOf(rest.join('/')) };
   }
@@ -294,7 +310,8 @@ async function namesOf(store: ModelStore, source: string | URL): Promise<Kept | 
 }
 
 /**
- * Removes a model with all that belongs to it. Returns how many bytes that freed: 0 where it was not there.
+ * Removes a model and everything that belongs to it. Returns the number of bytes freed, 0 if it was
+ * not there.
  * @throws ERR_INVALID_ARGUMENT, ERR_IO, or signal.reason
  */
 export async function removeModel(store: ModelStore, source: string | URL): Promise<number> {
@@ -304,7 +321,7 @@ export async function removeModel(store: ModelStore, source: string | URL): Prom
     const path = join(found!.folder, name);
     const files = (await readdir(dirname(path)).catch(() => [])).filter(belongsTo([basename(path)]));
     if (files.length === 0) continue;
-    const release = await lock(`${path}.lock`, store.signal, () => {}); // a download that is at it ends first
+    const release = await lock(`${path}.lock`, store.signal, () => {}); // lets a running download finish first
     try {
       for (const file of files) {
         const at = join(dirname(path), file);
@@ -326,7 +343,7 @@ export async function removeModel(store: ModelStore, source: string | URL): Prom
   return freed;
 }
 
-/** Removes what no model needs any more: the list of a folder without models, and empty folders up to the store's. */
+/** Removes leftovers: the list in a folder without models, and empty folders up to the store's. */
 async function prune(folder: string, top: string): Promise<void> {
   const files = await namesIn(folder);
   if (!files.some((name) => isModel(name) || partial(name) !== undefined))
@@ -334,7 +351,7 @@ async function prune(folder: string, top: string): Promise<void> {
   const gone = (path: string): Promise<boolean> =>
     rmdir(path).then(
       () => true,
-      () => false, // not empty, or no folder
+      () => false, // not empty, or not a folder
     );
   for (const inner of files.reverse()) await gone(join(folder, inner));
   for (let at = folder; at !== top && (await gone(at));) at = dirname(at);

@@ -1,12 +1,17 @@
-/** Names from outside as names of files: they must mean the same, and lead nowhere else, on every system. */
+/**
+ * Checks of names from outside that become file names. A name must mean the same file, and stay in
+ * its folder, on every system.
+ */
 import { QuantletError } from '../errors.ts';
 
-/** Devices of Windows, whatever follows a dot: NUL.gguf is one too. */
+/** Device names of Windows. What follows a dot does not matter: NUL.gguf is a device too. */
 const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])(?:[ .]|$)/i;
-/** Bytes of a name in most file systems, less what is put behind it: `.TAG.part`, `.json`, `.lock`. */
+/**
+ * Bytes of a name in most file systems, minus the longest suffix: `.TAG.part`, `.json`, `.lock`.
+ */
 const MOST_BYTES = 255 - 20;
 
-/** The reason why Windows has no file of that name, or has it by another name. */
+/** The reason why Windows cannot have a file of that name, or would change the name. */
 export function whyNotOnWindows(name: string): string | undefined {
   const [bad] = /[\\/:*?"<>|\p{Cc}]/u.exec(name) ?? [];
   if (bad !== undefined) return `it has the character ${JSON.stringify(bad)}`;
@@ -14,7 +19,10 @@ export function whyNotOnWindows(name: string): string | undefined {
   return DEVICE.test(name) ? 'it is a device on Windows' : undefined;
 }
 
-/** The reason why a text cannot be the name of a file or folder everywhere; undefined if it can. */
+/**
+ * The reason why a text cannot be the name of a file or folder on every system; undefined if it
+ * can.
+ */
 export function whyNoName(name: string): string | undefined {
   if (name === '') return 'it is empty';
   if (/^\.+$/.test(name)) return 'it has nothing but dots';
@@ -24,7 +32,10 @@ export function whyNoName(name: string): string | undefined {
   return undefined;
 }
 
-/** A path from outside, its parts held to what names may be on every system. @throws ERR_DOWNLOAD */
+/**
+ * Returns a path from outside if each of its parts is a valid name on every system.
+ * @throws ERR_DOWNLOAD
+ */
 export function checkedPath(path: string): string {
   for (const part of path.split('/')) {
     const why = whyNoName(part);

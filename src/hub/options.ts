@@ -1,48 +1,56 @@
-/** Options about where models come from. */
 import type { LoadProgress } from '../engine/platform.ts';
 import { KIND, type Kinds } from '../options.ts';
 import type { CreateWorker } from '../web/workers.ts';
 
-/** Where models of the Hugging Face hub come from, and where what is downloaded is kept. */
+/** Options for the Hugging Face hub and the folder of downloaded models. */
 export interface HubOptions {
-  /** Access token of the hub, for repositories that are private or gated; it is sent to the hub alone. Node, Deno and Bun: by default HF_TOKEN. */
+  /**
+   * Access token of the hub, for private or gated repositories. It is sent only to the hub. Node,
+   * Deno and Bun: default HF_TOKEN.
+   */
   token?: string | undefined;
   /** The hub's address. Default `https://huggingface.co`; Node, Deno and Bun: MODEL_ENDPOINT or HF_ENDPOINT. */
   endpoint?: string | undefined;
-  /** Node, Deno and Bun: where models are kept. Default: QUANTLET_CACHE, else `quantlet` in the system's cache folder. */
+  /**
+   * Node, Deno and Bun: folder of downloaded models. Default: QUANTLET_CACHE, or else `quantlet` in
+   * the system's cache folder.
+   */
   folder?: string | undefined;
-  /** Node, Deno and Bun: use what was downloaded before, and ask nobody. */
+  /** Node, Deno and Bun: use only models that were downloaded before; make no request. */
   offline?: boolean | undefined;
 }
 
 export interface DownloadOptions extends HubOptions {
-  /** Get it again even if it is there. */
+  /** Download the model even if it is present. */
   reload?: boolean | undefined;
   /** Headers of the requests. */
   headers?: Readonly<Record<string, string>> | undefined;
-  /** Ends the download with signal.reason; what came is kept, and the next download goes on. */
+  /**
+   * Ends the download with signal.reason. The bytes received are kept, and the next download
+   * resumes.
+   */
   signal?: AbortSignal | undefined;
   onProgress?: ((progress: LoadProgress) => void) | undefined;
-  /** Browsers: as loadModel has it. */
+  /** Browsers: as in loadModel. */
   createWorker?: CreateWorker | undefined;
 }
 
-/** The same for remove(). */
+/** Options of remove(). */
 export type RemoveOptions = ListOptions & { signal?: AbortSignal | undefined };
 
-/** A model that is kept, whole or not. */
+/** A stored model, complete or not. */
 export interface KeptModel {
-  /** What loadModel, download and remove take for it. */
+  /** Source of the model, as loadModel, download and remove take it. */
   readonly source: string;
-  /** Node, Deno and Bun: the path of its file, of a split model of the first. */
+  /** Node, Deno and Bun: path of its file, or of the first file if it is split. */
   readonly path?: string;
-  /** Bytes of what is there. */
+  /** Bytes on disk. */
   readonly size: number;
-  /** Whether all of it is there; a download that was broken off is taken up again by the next. */
+  /** True if all of it is present. The next download resumes an interrupted one. */
   readonly complete: boolean;
 }
 
-/** Options of list(): where models are kept, and of which hub. */
+/** Options of list(): the folder, and the hub. */
 export type ListOptions = Pick<HubOptions, 'folder' | 'endpoint'>;
 
 export const HUB_OPTIONS: Kinds<HubOptions> = { token: KIND.string, endpoint: KIND.string, folder: KIND.string, offline: KIND.boolean };

@@ -1,4 +1,4 @@
-/** Renaming over a file that somebody may have open: Windows refuses that, other systems do not. */
+/** Renames over files that may be open in another program: Windows refuses that for a while. */
 import { rename } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 
@@ -6,10 +6,16 @@ const TRIES = 6;
 const FIRST_WAIT_MS = 20;
 
 const BUSY: ReadonlySet<unknown> = new Set(['EPERM', 'EACCES', 'EBUSY']);
-/** Whether an error is one that Windows gives for a file that is open elsewhere. Files that may not be written give the same. */
+/**
+ * True for errors that Windows gives for a file that is open elsewhere. A file without write
+ * permission gives the same errors.
+ */
 export const mayBeOpen = (error: unknown): boolean => BUSY.has((error as NodeJS.ErrnoException).code);
 
-/** Repeats what an open file may keep from succeeding: readers and virus scanners close it soon. @throws the last error */
+/**
+ * Repeats an action that an open file may prevent: readers and virus scanners close it soon.
+ * @throws the last error
+ */
 export async function whileOpen<T>(act: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -21,5 +27,8 @@ export async function whileOpen<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-/** rename() that waits a while for a reader of `to`. @throws the file system's error */
+/**
+ * Like rename(), but waits a while for readers of `to`.
+ * @throws the file system's error
+ */
 export const replace = (from: string, to: string): Promise<void> => whileOpen(() => rename(from, to));

@@ -1,6 +1,7 @@
 /**
- * The Hugging Face hub, or another that speaks as it does: what a model is called there, which file of a repository is meant, and where its bytes are.
- * Nothing here knows a file system.
+ * Repositories of the Hugging Face hub, or of a server with the same interface: parses names of
+ * models, chooses the file of a repository, and gives its address. This module does not use a file
+ * system.
  */
 import { QuantletError } from '../errors.ts';
 import type { HubOptions } from './options.ts';
@@ -17,7 +18,10 @@ export interface Repo {
   readonly revision: string;
 }
 
-/** Which of a repository's models: the file of this name, or one of this quant (undefined: Q4_K_M, else Q8_0, else the first). */
+/**
+ * The wanted model of a repository: the file of this name, or one of this quant (undefined: Q4_K_M,
+ * else Q8_0, else the first).
+ */
 export type Wanted = { readonly file: string } | { readonly quant: string | undefined };
 
 /** A file as the hub lists it. */
@@ -28,28 +32,33 @@ export interface HubFile {
   readonly sha256?: string | undefined;
 }
 
-/** How the hub is asked. */
+/** Settings for requests to the hub. */
 export interface Hub {
-  /** Its address without a slash at its end. */
+  /** Address without a trailing slash. */
   readonly endpoint: string;
   readonly token: string | undefined;
   /** Sent with every request. */
   readonly headers: Readonly<Record<string, string>>;
   readonly signal: AbortSignal | undefined;
-  /** As openHttp. */
+  /** As in openHttp. */
   readonly retryMs?: number | undefined;
-  /** How messages call what the caller can set: options, flags, variables of the environment. */
+  /** Names, in messages, of the settings of the caller: options, flags or environment variables. */
   readonly names: { readonly token?: string; readonly offline?: string };
 }
 
 export const HUB = 'https://huggingface.co';
 export const withoutSlash = (address: string): string => address.replace(/\/+$/, '');
-/** The quants that are looked for, in this order, where neither a quant nor a file is asked for: llama.cpp's. */
+/**
+ * Quants to look for, in this order, if neither a quant nor a file is requested, as in llama.cpp.
+ */
 const QUANTS = ['Q4_K_M', 'Q8_0'];
-/** A page of a list of files takes so long at most, and all pages together with what is waited between tries. */
+/**
+ * Time limits: for one page of a list of files, and for all pages including the waits between
+ * tries.
+ */
 const PAGE_MS = 30_000;
 const LIST_MS = 300_000;
-/** The hub gives 1000 files a page, each some 300 bytes of JSON. */
+/** A page has at most 1000 files of about 300 bytes of JSON each. */
 const MOST_PAGES = 100;
 const MOST_LIST_BYTES = 32 << 20;
 
@@ -57,7 +66,7 @@ export const failed = (message: string, cause?: unknown): QuantletError => new Q
 const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 const isModel = (path: string): boolean => /\.gguf$/i.test(path);
 
-/** The name of a file and of all it is split in; none of none. */
+/** The names of all parts of a file, in order; empty for undefined. */
 export function partsOf(path: string | undefined): readonly string[] {
   if (path === undefined) return [];
   const folder = path.slice(0, path.length - nameOf(path).length);
@@ -67,9 +76,10 @@ export function partsOf(path: string | undefined): readonly string[] {
 const isRepo = (name: string): boolean => /^[\w.-]+\/[\w.-]+$/.test(name) && name.split('/').every((part) => whyNoName(part) === undefined);
 
 /**
- * `OWNER/REPO`, `OWNER/REPO:QUANT`, `OWNER/REPO/FILE.gguf`, or the address of its page.
- * @param what how a message calls the text
- * @throws ERR_INVALID_ARGUMENT, or ERR_DOWNLOAD for a file's name that leads out of its repository
+ * Parses `OWNER/REPO`, `OWNER/REPO:QUANT`, `OWNER/REPO/FILE.gguf`, or the address of a repository's
+ * page.
+ * @param what name of the text in messages
+ * @throws ERR_INVALID_ARGUMENT, or ERR_DOWNLOAD for a file name that leads out of its repository
  */
 export function parseRepo(text: string, what: string, endpoint = HUB): { readonly repo: Repo; readonly wanted: Wanted } {
   const address = /^(?:huggingface|hf)\.co\//i.test(text) ? `https://${text}` : text;
@@ -83,7 +93,7 @@ export function parseRepo(text: string, what: string, endpoint = HUB): { readonl
   return { repo: { name, revision: 'main' }, wanted: file === undefined ? { quant } : { file: checkedPath(file) } };
 }
 
-/** Undefined for escapes that are none. */
+/** The decoded path; undefined for invalid escapes. */
 export const decoded = (path: string): string | undefined => {
   try {
     return decodeURIComponent(path);
@@ -92,7 +102,11 @@ export const decoded = (path: string): string | undefined => {
   }
 };
 
-/** The file that a URL names: the path as it is sent up to the name (an encoded slash ends a folder too), and the name. @throws ERR_INVALID_ARGUMENT where it names none */
+/**
+ * Splits a URL at its file's name: the path before it, still encoded (an encoded slash also ends a
+ * folder), and the decoded name.
+ * @throws ERR_INVALID_ARGUMENT if it names no file
+ */
 function fileOf(url: URL, what: string): { readonly before: string; readonly name: string } {
   const [, before, rest] = /^(.*(?:\/|%2f))(.*)$/is.exec(url.pathname) ?? [];
   const name = decoded(rest ?? '');
@@ -100,7 +114,10 @@ function fileOf(url: URL, what: string): { readonly before: string; readonly nam
   return { before, name: checkedPath(name) };
 }
 
-/** A branch, tag or commit of the hub, or `refs/pr/1`. @throws ERR_INVALID_ARGUMENT */
+/**
+ * Returns a valid revision of the hub: a branch, tag, commit, or `refs/pr/1`.
+ * @throws ERR_INVALID_ARGUMENT
+ */
 function checkedRevision(revision: string, what: string): string {
   const wrong = revision.split('/').find((part) => whyNoName(part) !== undefined);
   if (wrong === undefined) return revision;
@@ -111,8 +128,9 @@ function checkedRevision(revision: string, what: string): string {
 }
 
 /**
- * The file of a repository that is meant by one of the hub's own addresses; undefined for other servers, and other pages of the hub.
- * Parts of the address are decoded one by one: an encoded slash belongs to the revision. The hub takes `refs/pr/1` unencoded too.
+ * The file that an address of the hub (`/resolve/`, `/blob/` or `/raw/`) means; undefined for other
+ * servers and other pages. Parts of the address are decoded separately, because an encoded slash
+ * belongs to the revision. The hub also takes `refs/pr/1` unencoded.
  */
 function repoOf(url: URL, endpoint: string, what: string): { readonly repo: Repo; readonly wanted: { readonly file: string } } | undefined {
   const base = new URL(`${endpoint}/`);
@@ -125,7 +143,10 @@ function repoOf(url: URL, endpoint: string, what: string): { readonly repo: Repo
   return { repo: { name, revision: checkedRevision(revision, what) }, wanted: { file: checkedPath(file) } };
 }
 
-/** The repository of a page as a browser shows it: `/OWNER/REPO`, a QUANT behind a colon, or its list of files (`/tree/main`). */
+/**
+ * The repository that a page of the hub shows: `/OWNER/REPO`, with `:QUANT`, or with its list of
+ * files (`/tree/main`).
+ */
 function pageOf(url: URL, endpoint: string, what: string): { readonly repo: Repo; readonly wanted: Wanted } | undefined {
   const base = new URL(`${endpoint}/`);
   if (url.origin !== base.origin || !url.pathname.startsWith(base.pathname)) return undefined;
@@ -135,11 +156,15 @@ function pageOf(url: URL, endpoint: string, what: string): { readonly repo: Repo
   return { repo: { name, revision: checkedRevision(revision, what) }, wanted: { quant } };
 }
 
-/** The file or repository that an address of the hub means, whichever of its names it has; undefined for other addresses. */
+/**
+ * The file or repository that an address of the hub means, under any of the hub's host names;
+ * undefined for other addresses.
+ *
+ */
 const addressed = (url: URL, endpoint: string, what: string): ReturnType<typeof pageOf> =>
   repoOf(url, endpoint, what) ?? [endpoint, HUB, 'https://hf.co'].map((hub) => pageOf(url, hub, what)).find((page) => page !== undefined);
 
-/** The hub as loadModel's options say, where there is neither an environment nor a folder. */
+/** The hub as set in loadModel's options, for platforms without an environment and a folder. */
 export const hubFor = (options: {
   readonly hub?: HubOptions;
   readonly headers?: Readonly<Record<string, string>>;
@@ -152,20 +177,22 @@ export const hubFor = (options: {
   names: { token: 'the option hub.token' },
 });
 
-/** What a source names on the net. */
+/** A model on the net, as parsed from a source. */
 export type RemoteModel =
   | { readonly repo: Repo; readonly wanted: Wanted }
   /** `before`: the path of the address up to the file's name. */
   | { readonly url: URL; readonly before: string; readonly name: string };
 
-/** Whether a source names something on the net: `hf:...`, or an http address. */
+/** True for a source on the net: `hf:...`, or an http address. */
 export const isRemote = (source: unknown): source is string | URL =>
   (typeof source === 'string' || source instanceof URL) && /^(hf:|https?:\/\/)/i.test(String(source));
 
 /**
- * What a source names; of the hub's own addresses the repository, whose list tells size and hash.
- * @param what how messages call the source
- * @throws ERR_INVALID_ARGUMENT where it names nothing on the net, or no file there
+ * Parses a source on the net. An address of the hub gives its repository: the hub's list has sizes
+ * and hashes.
+ * @param what name of the source in messages
+ * @throws ERR_INVALID_ARGUMENT if the source is not on the net or names no file
+ *
  */
 export function remoteOf(source: string | URL, { endpoint }: Pick<Hub, 'endpoint'>, what: string): RemoteModel {
   const text = String(source);
@@ -179,17 +206,18 @@ export function remoteOf(source: string | URL, { endpoint }: Pick<Hub, 'endpoint
   return addressed(url, endpoint, what) ?? { url, ...fileOf(url, what) };
 }
 
-/** Where the bytes of a repository's file are. */
+/** The address of a repository's file. */
 export const fileUrl = ({ endpoint }: Hub, { name, revision }: Repo, path: string): string =>
   `${endpoint}/${name}/resolve/${encodeURIComponent(revision)}/${path.split('/').map(encodeURIComponent).join('/')}`;
 
-/** The models among the files of a repository, a split one by its first part. */
+/** The models among the files of a repository; a split model is represented by its first part. */
 export const modelsAmong = <F extends { readonly path: string }>(files: readonly F[], repo?: string): readonly F[] =>
   files.filter(({ path }) => isModel(path) && helperKind(path, repo) === undefined && (splitName(nameOf(path))?.no ?? 1) === 1);
 
 /**
- * The file to use where a repository has several: the quant's, the first part where it is split. As llama.cpp chooses: a quant that was
- * asked for must be there; without one Q4_K_M, else Q8_0, else the first model. A quant may also be named by a folder alone.
+ * Chooses a file of a repository by quant, or its first part if it is split, as llama.cpp does. A
+ * requested quant must be there. Without a request: Q4_K_M, else Q8_0, else the first model. A
+ * quant may also be the name of a folder.
  */
 export function chooseFile<F extends { readonly path: string }>(files: readonly F[], quant?: string, repo?: string): F | undefined {
   const models = modelsAmong(files, repo);
@@ -200,7 +228,10 @@ export function chooseFile<F extends { readonly path: string }>(files: readonly 
   return quant === undefined ? models[0] : undefined;
 }
 
-/** Whether a path names a quant. It ends at a character of `end`, and does not begin inside a word: Q4_0 is not the end of IQ4_0. */
+/**
+ * True if a path names a quant. The name must be followed by a character of `end`, and not begin
+ * inside a word: IQ4_0 does not name Q4_0.
+ */
 function names(path: string, quant: string, end: RegExp): boolean {
   const [text, wanted] = [path.toLowerCase(), quant.toLowerCase()];
   for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + 1))
@@ -208,21 +239,21 @@ function names(path: string, quant: string, end: RegExp): boolean {
   return false;
 }
 
-/** The file that is wanted of a repository's; of a split model the first. */
+/** Chooses the wanted file of a repository, or its first part if it is split. */
 export const choose = <F extends { readonly path: string }>(files: readonly F[], { name }: Repo, wanted: Wanted): F | undefined =>
   'file' in wanted ? files.find(({ path }) => path === wanted.file) : chooseFile(files, wanted.quant, name);
 
-/** What is wanted, for messages. */
+/** Description of the wanted model, for messages. */
 export const wantedText = (wanted: Wanted): string =>
   'file' in wanted ? wanted.file : `GGUF model${wanted.quant === undefined ? '' : ` ${wanted.quant}`}`;
 
-/** Headers of a request: the hub's token is for the hub alone. */
+/** Headers of a request. The hub's token is sent only to the hub. */
 export const headersFor = ({ token, endpoint, headers }: Hub, url: string): Record<string, string> => ({
   ...headers,
   ...(token && new URL(url).origin === new URL(endpoint).origin ? { authorization: `Bearer ${token}` } : {}),
 });
 
-/** What to do about a status, or about no connection. */
+/** Advice for an HTTP status, or for a missing connection (undefined). */
 export function advice({ token, names }: Hub, status: number | undefined): string {
   if (status === undefined)
     return names.offline === undefined ? 'no connection' : `no connection; ${names.offline} uses what was downloaded before`;
@@ -238,7 +269,7 @@ export function advice({ token, names }: Hub, status: number | undefined): strin
   return status === 404 ? 'there is no such repository or file: check its name' : 'check the address';
 }
 
-/** An answer's bytes, if they are not too many. */
+/** Reads the body of an answer; undefined if it has more than `most` bytes. */
 async function bytesOf(response: Response, most: number): Promise<Uint8Array | undefined> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   let length = 0;
@@ -256,11 +287,11 @@ async function bytesOf(response: Response, most: number): Promise<Uint8Array | u
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> => typeof value === 'object' && value !== null;
 
-/** The entries of a list that name files, whatever else is in it. */
+/** The entries of a list that name files. Other entries are ignored. */
 export const entriesOf = (list: unknown): { readonly path: string }[] =>
   (Array.isArray(list) ? list : []).filter((entry): entry is { path: string } => isObject(entry) && typeof entry.path === 'string');
 
-/** An entry of the hub's list; undefined where it is a folder or no entry at all. */
+/** An entry of the hub's list; undefined for a folder or anything else. */
 function hubFile(entry: unknown): HubFile | undefined {
   if (!isObject(entry)) return undefined;
   const { type, path, size, lfs } = entry;
@@ -268,7 +299,7 @@ function hubFile(entry: unknown): HubFile | undefined {
   return { path, size: size as number, sha256: /^[0-9a-f]{64}$/.exec(String(isObject(lfs) ? lfs.oid : ''))?.[0] };
 }
 
-/** JSON; undefined where it is none. */
+/** Parses JSON; undefined if it is invalid. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -277,7 +308,10 @@ export function parsed(text: string): unknown {
   }
 }
 
-/** All files of a repository, as the hub lists them in pages. @throws ERR_DOWNLOAD, or signal.reason */
+/**
+ * Lists all files of a repository; the hub gives them in pages.
+ * @throws ERR_DOWNLOAD, or signal.reason
+ */
 export async function listRepo(hub: Hub, { name, revision }: Repo): Promise<HubFile[]> {
   const files: HubFile[] = [];
   const problem = (why: string, cause?: unknown): QuantletError =>
@@ -320,7 +354,10 @@ export async function listRepo(hub: Hub, { name, revision }: Repo): Promise<HubF
   return files;
 }
 
-/** The GGUF files of a repository for a message, those that are no models with what they are. */
+/**
+ * The GGUF files of a repository, for messages. Files that are not models are shown with their
+ * kind.
+ */
 function listed(files: readonly HubFile[], repo: string): string {
   const models = files.map(({ path }) => path).filter(isModel);
   if (models.length === 0) return 'expected a repository with .gguf files';
@@ -332,7 +369,10 @@ function listed(files: readonly HubFile[], repo: string): string {
   return `it has ${shown.join(', ')}${models.length > 20 ? ', ...' : ''}${named}`;
 }
 
-/** The wanted model of a repository with all its parts. @throws ERR_DOWNLOAD where it is not there, or not whole */
+/**
+ * All parts of the wanted model of a repository.
+ * @throws ERR_DOWNLOAD if it or one of its parts is missing
+ */
 export function filesOf(files: readonly HubFile[], repo: Repo, wanted: Wanted): readonly HubFile[] {
   const { name } = repo;
   const names = partsOf(choose(files, repo, wanted)?.path);
@@ -343,7 +383,10 @@ export function filesOf(files: readonly HubFile[], repo: Repo, wanted: Wanted): 
   return names.map((path) => byPath.get(checkedPath(path))!);
 }
 
-/** Where a model is (of a split one its first file), and what is sent to ask for it. @throws ERR_INVALID_ARGUMENT, ERR_DOWNLOAD, or signal.reason */
+/**
+ * The address of a model (of its first part if it is split), and the headers for the request.
+ * @throws ERR_INVALID_ARGUMENT, ERR_DOWNLOAD, or signal.reason
+ */
 export async function locate(hub: Hub, source: string | URL): Promise<{ readonly url: URL; readonly headers: Record<string, string> }> {
   const text = String(source);
   let url = text;
