@@ -1,4 +1,4 @@
-/** An answer that has begun: the end of a prompt that goes on with the assistant's last message. */
+/** Prompts that end within an answer: the model continues the assistant's last message. */
 import { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
@@ -8,12 +8,17 @@ import type { ChatFormat } from './formats.ts';
 import { contentText, type ChatMessage } from './messages.ts';
 import { openReasoning } from './markers.ts';
 
-/** The part of the last message that goes on. `true`: its content, or its reasoning where there is no content. */
+/**
+ * Part of the last message to continue. `true`: its content, or its reasoning if it has no content.
+ */
 export type Continuation = boolean | 'content' | 'reasoning';
 
 /** A prompt that ends within an answer. */
 export interface BegunPrompt extends RenderedPrompt {
-  /** The prompt up to where the reasoning or the content began that goes on: it tells a parser where it is. */
+  /**
+   * The prompt up to the start of the continued reasoning or content. It tells a parser in which
+   * part the answer begins.
+   */
   readonly opening?: string;
 }
 
@@ -23,7 +28,10 @@ export type WriteMessages = (messages: readonly ChatMessage[], addGenerationProm
 const bad = (found: string, expected: string): QuantletError =>
   new QuantletError('ERR_INVALID_ARGUMENT', `continueFinalMessage goes on with the last message, ${found}; expected ${expected}`);
 
-/** The last message and the part of it that goes on. @throws ERR_INVALID_ARGUMENT where it is no answer that can go on */
+/**
+ * Returns the last message and the part of it to continue.
+ * @throws ERR_INVALID_ARGUMENT if it is not an answer that can be continued
+ */
 function begunAnswer(messages: readonly ChatMessage[], continuation: Continuation) {
   const last = Array.isArray(messages) ? messages.at(-1) : undefined;
   if (last?.role !== 'assistant')
@@ -38,8 +46,10 @@ function begunAnswer(messages: readonly ChatMessage[], continuation: Continuatio
 }
 
 /**
- * The prompt of a conversation whose last message is how the answer begins. The template writes that message, and what follows its text is cut off.
- * Where it would leave out what was said, the text stands after the header of a new answer, its reasoning between the format's markers.
+ * The prompt of a conversation whose last message is the beginning of the answer. The template
+ * writes that message, and the output is cut after its text. If the template would leave the text
+ * out, the text is put after the header of a new answer, its reasoning between the format's
+ * markers.
  */
 export function* writeBegun(
   messages: readonly ChatMessage[],
@@ -58,14 +68,18 @@ export function* writeBegun(
   const missing = (text: string): boolean => {
     if (inReasoning) return openReasoning(format.reasoning, text) === undefined;
     if (reasoning !== '') return !text.includes(reasoning.trim());
-    // A template that opens the reasoning of its answers, and writes none for earlier ones, would have the model reason in its content.
+    // Some templates open the reasoning of a new answer but write no reasoning of earlier ones.
+    // With these the model would reason in its content.
     return opened !== undefined && !text.slice(header.text.trimEnd().length - opened.start.length).includes(opened.end);
   };
   if (written && !(pair && missing(written.opening))) return written;
   return yield* afterHeader(header, { ...begun, pair, opening: inReasoning ? undefined : written?.opening }, breaksIn);
 }
 
-/** The prompt up to the header of an answer; where nothing was said before, and the template wants something, a user says nothing. */
+/**
+ * The prompt up to the header of an answer. If there is no earlier message and the template refuses
+ * that, an empty user message is added.
+ */
 function* headerAfter(before: readonly ChatMessage[], write: WriteMessages): Work<RenderedPrompt> {
   try {
     return yield* write(before, true);
@@ -77,7 +91,10 @@ function* headerAfter(before: readonly ChatMessage[], write: WriteMessages): Wor
 
 const refuses = (error: unknown): boolean => error instanceof QuantletError && error.code === 'ERR_CHAT_TEMPLATE';
 
-/** The prompt up to the end of the last message's text; undefined where the template refuses it, or does not write it as it is. */
+/**
+ * The prompt up to the end of the last message's text; undefined if the template refuses the
+ * message or changes its text.
+ */
 function* cutWritten(
   messages: readonly ChatMessage[],
   last: ChatMessage,
@@ -102,8 +119,9 @@ function* cutWritten(
 }
 
 /**
- * The beginning of an answer after the header of a new one, its reasoning between the format's markers.
- * @param begun.opening the prompt as the template writes it up to the content, without the reasoning: what stands there between header and content stays
+ * Puts the beginning of an answer after a new header, its reasoning between the format's markers.
+ * @param begun.opening the template's prompt up to the content, without the reasoning. The text
+ * that it has between header and content is kept.
  */
 function* afterHeader(
   header: RenderedPrompt,
@@ -139,7 +157,10 @@ function* afterHeader(
   return { text: prompt, breaks: at, opening };
 }
 
-/** A header without the reasoning that it opens, or that it leaves out by closing it at once. */
+/**
+ * Returns a header without the marker that opens its reasoning, or without the empty reasoning that
+ * it contains.
+ */
 function withoutReasoning(text: string, { start, end }: ChatFormat['reasoning'][number]): string {
   const closed = text.trimEnd();
   const open = closed.endsWith(end) ? closed.slice(0, -end.length).trimEnd() : closed;

@@ -1,4 +1,7 @@
-/** Readers of tool calls in the notations that models write: JSON between markers, a name before its arguments, XML-like elements. */
+/**
+ * Readers of tool calls in the notations that models write: JSON between markers, a name before its
+ * arguments, XML-like elements.
+ */
 import { isRecord, jsonEnd, jsonMembers, parseJson } from './json.ts';
 import type { ChatTool } from './messages.ts';
 
@@ -9,12 +12,16 @@ export interface ParsedCall {
   readonly arguments: string;
 }
 
-/** What a reader makes of the text after its start marker: calls and where they end, wait for more text, or no call at all. */
+/**
+ * Result of a reader on the text after its start marker: the calls and their end, 'more' text
+ * needed, or 'bad' (not a call).
+ */
 export type CallRead = { readonly calls: readonly ParsedCall[]; readonly end: number } | 'more' | 'bad';
 
 /**
- * Reads calls from the start of `text`. An answer other than 'more' must hold for every continuation of `text`.
- * @param final the text is over: decide with what is there
+ * Reads calls from the start of `text`. A result other than 'more' must hold for every continuation
+ * of `text`.
+ * @param final the text is complete: decide now
  */
 export type CallReader = (text: string, final: boolean, tools: readonly ChatTool[]) => CallRead;
 
@@ -22,7 +29,10 @@ const nameKeys = ['name', 'tool_name', 'function'];
 const argumentKeys = ['arguments', 'parameters', 'args'];
 const idKeys = ['id', 'tool_call_id', 'call_id'];
 
-/** The calls in one JSON value: an object or a list of objects. Undefined where one of them is not shaped like a call. */
+/**
+ * The calls in one JSON value, which is an object or a list of objects; undefined if one is not
+ * shaped like a call.
+ */
 export function callsOfJson(text: string, nameIsKey = false): ParsedCall[] | undefined {
   const value = parseJson(text);
   if (Array.isArray(value)) {
@@ -50,7 +60,10 @@ function callOfJson(text: string, nameIsKey: boolean): ParsedCall | undefined {
   return args === undefined ? undefined : { id: id as string | undefined, name: name as string, arguments: args };
 }
 
-/** Arguments as an object's text: some models write the object as a string, or null for none. */
+/**
+ * Arguments as the JSON text of an object. Some models write the object as a string, or null for no
+ * arguments.
+ */
 function argumentsOf(text: string): string | undefined {
   const value = parseJson(text);
   if (value === null || value === '') return '{}';
@@ -58,7 +71,7 @@ function argumentsOf(text: string): string | undefined {
   return isRecord(value) ? text : undefined;
 }
 
-/** `word` at `at`? 'more' where the text ends inside it. */
+/** Tells if `word` is at `at`. 'more': the text ends inside the word. */
 export function follows(text: string, at: number, word: string): boolean | 'more' {
   const there = text.slice(at, at + word.length);
   if (there === word) return true;
@@ -68,8 +81,8 @@ export function follows(text: string, at: number, word: string): boolean | 'more
 const blank = (text: string, at: number): number => at + (/^\s*/.exec(text.slice(at))?.[0].length ?? 0);
 
 /**
- * JSON calls up to `close`: one value, or several with blanks, `,` or `;` between them. A missing closing marker is
- * forgiven, since it is often the token that ends the turn.
+ * Reads JSON calls up to `close`: one value, or several with blanks, `,` or `;` between them. The
+ * closing marker may be missing, since it is often the token that ends the turn.
  * @param nameIsKey the form `{"name": {arguments}}`
  */
 export function jsonReader(close: string, nameIsKey = false): CallReader {
@@ -103,11 +116,15 @@ export function jsonReader(close: string, nameIsKey = false): CallReader {
   };
 }
 
-/** No call has a longer name, id and markers; text without a separator by then (separators have < 64 characters) is no call. */
+/**
+ * Maximum length of a call's name, id and markers. Longer text without a separator (separators have
+ * fewer than 64 characters) is not a call.
+ */
 export const maxHead = 512;
 
 /**
- * A name, `separator`, then the arguments as JSON, then the closing markers, each of which may be missing.
+ * A name, `separator`, then the arguments as JSON, then the closing markers, each of which may be
+ * missing.
  * @param head reads what stands before the separator into name and id
  */
 export function namedReader(
@@ -138,7 +155,7 @@ export function namedReader(
   };
 }
 
-/** The parts of a JSON schema that tell what bare text means. */
+/** The parts of a JSON schema that decide the type of bare text. */
 interface ValueSchema {
   readonly type?: unknown;
   readonly properties?: Readonly<Record<string, ValueSchema>>;
@@ -147,7 +164,10 @@ interface ValueSchema {
 
 const schemaOf = (tool: ChatTool | undefined): ValueSchema | undefined => tool?.function.parameters as ValueSchema | undefined;
 
-/** A value written as bare text (XML-like formats): the schema says whether it is a string; without one, text that is JSON is taken as JSON. */
+/**
+ * JSON of a value written as bare text (XML-like formats). A schema of type string keeps the text.
+ * Otherwise, text that is valid JSON is taken as JSON.
+ */
 function valueOf(text: string, schema: ValueSchema | undefined): string {
   return schema?.type === 'string' || parseJson(text) === undefined ? JSON.stringify(text) : text.trim();
 }
@@ -156,35 +176,46 @@ const objectText = (entries: readonly (readonly [string, string])[]): string =>
   `{${entries.map(([key, value]) => `${JSON.stringify(key)}: ${value}`).join(', ')}}`;
 
 /**
- * A call in an XML-like notation: `outer` matches one call (name, inside), `inner` one argument (name, text, and optionally `true` for a string).
- * What a model writes may be a client's wish: names and tags end at the next `<`, and where no end of an element follows, none is looked for again.
+ * An XML-like notation of calls. `outer` matches one call (name, inside). `inner` matches one
+ * argument (name, text, and optionally `true` for a string).
+ *
+ * Hostile text must not take quadratic time. So names and tags end at the next `<`, and text after
+ * the last closing tag is not searched.
  */
 interface XmlSyntax {
-  /** How calls and arguments end. */
+  /** Closing tags of calls and of arguments. */
   readonly ends: readonly [outer: RegExp | undefined, inner: RegExp];
   readonly outer: RegExp;
   readonly inner: RegExp;
-  /** A value on lines of its own: the line ends around it are not part of it. */
+  /** Values stand on their own lines: the line breaks around a value are not part of it. */
   readonly trimLines: boolean;
   /** Values may be CDATA sections. */
   readonly cdata?: boolean;
 }
 
-/** `<function=name><parameter=key>value</parameter></function>` (Qwen3-Coder, Seed-OSS, Nemotron 3). */
+/**
+ * `<function=name><parameter=key>value</parameter></function>` (Qwen3-Coder, Seed-OSS, Nemotron 3).
+ */
 export const functionXml: XmlSyntax = {
   ends: [/<\/function>/g, /<\/parameter>/g],
   outer: /<function=([^<>\s]+)>([\s\S]*?)<\/function>/g,
   inner: /<parameter=([^<>\s]+)>([\s\S]*?)<\/parameter>/g,
   trimLines: true,
 };
-/** `<invoke name="name"><parameter name="key">value</parameter></invoke>` with any prefix (MiniMax, DeepSeek 3.2, Muse). */
+/**
+ * `<invoke name="name"><parameter name="key">value</parameter></invoke>` with any prefix (MiniMax,
+ * DeepSeek 3.2, Muse).
+ */
 export const invokeXml: XmlSyntax = {
   ends: [/<\/[^\s<>]*?invoke>/g, /<\/[^\s<>]*?parameter>/g],
   outer: /<[^\s<>]*?invoke name="([^"]+)">([\s\S]*?)<\/[^\s<>]*?invoke>/g,
   inner: /<[^\s<>]*?parameter name="([^"]+)"(?: string="(?:true|false)")?>([\s\S]*?)<\/[^\s<>]*?parameter>/g,
   trimLines: false,
 };
-/** `<function name="name"><param name="key">value</param></function>`, values with tags or lines in CDATA sections (MiniCPM 5). */
+/**
+ * `<function name="name"><param name="key">value</param></function>`, values with tags or lines in
+ * CDATA sections (MiniCPM 5).
+ */
 export const paramXml: XmlSyntax = {
   ends: [/<\/function>/g, /<\/param>/g],
   outer: /<function name="([^"]+)">([\s\S]*?)<\/function>/g,
@@ -192,7 +223,10 @@ export const paramXml: XmlSyntax = {
   trimLines: true,
   cdata: true,
 };
-/** `name<arg_key>key</arg_key><arg_value>value</arg_value>` (GLM, Ling, Laguna, Spark); the tags may carry a suffix (Hunyuan). */
+/**
+ * `name<arg_key>key</arg_key><arg_value>value</arg_value>` (GLM, Ling, Laguna, Spark); the tags may
+ * carry a suffix (Hunyuan).
+ */
 export const keyValueXml: XmlSyntax = {
   ends: [undefined, /<\/arg_value[^<>]*>/g],
   outer: /^\s*([^<>\s{}[\]]+)\s*(?:<tool_sep[^<>]*>)?([\s\S]*)$/g,
@@ -208,7 +242,10 @@ export const openXml: XmlSyntax = {
   trimLines: false,
 };
 
-/** The text up to the last of these ends: behind it, a search for one would read to the end of the text from every beginning of an element. */
+/**
+ * Returns the text up to the last match of `end`. In the text after it, every opening tag would
+ * start a search to the end of the text.
+ */
 function upToLast(text: string, end: RegExp | undefined): string {
   if (end === undefined) return text;
   let to = 0;
@@ -216,7 +253,10 @@ function upToLast(text: string, end: RegExp | undefined): string {
   return text.slice(0, to);
 }
 
-/** CDATA sections with another character for each `<`, so that no tag is found in them; one that is not over yet goes to the end. */
+/**
+ * Replaces each `<` inside CDATA sections by another character, so that no tag is found in them. An
+ * unfinished section extends to the end.
+ */
 function hideCdata(text: string): string {
   const ended = upToLast(text, /\]\]>/g);
   const hide = (part: string): string => part.slice(0, 1) + part.slice(1).replaceAll('<', '\0');
@@ -225,7 +265,7 @@ function hideCdata(text: string): string {
 
 const cdataText = (value: string): string => value.replace(/^\s*<!\[CDATA\[([\s\S]*)\]\]>\s*$/, '$1').replaceAll('\0', '<');
 
-/** All calls in `body`, which is complete; none where a part of one is not understood. */
+/** All calls in `body`, which is complete; none if a part of it is not understood. */
 function xmlCalls(
   body: string,
   { ends: [end, innerEnd], outer, inner, trimLines, cdata }: XmlSyntax,
@@ -248,7 +288,11 @@ function xmlCalls(
   });
 }
 
-/** Everything up to `close` as XML-like calls. Where the start marker is part of the first call's notation, so is `close`: `around` says so. */
+/**
+ * Reads everything up to `close` as XML-like calls.
+ * @param around the start marker, if start marker and `close` are themselves part of the call's
+ * notation
+ */
 export function xmlReader(close: string, syntax: XmlSyntax, around = ''): CallReader {
   return (given, final, tools) => {
     const text = syntax.cdata ? hideCdata(given) : given;
@@ -260,7 +304,7 @@ export function xmlReader(close: string, syntax: XmlSyntax, around = ''): CallRe
   };
 }
 
-/** An element of {@link elementReader} that is open: its schema, the text and the elements in it. */
+/** An open element of {@link elementReader}: its schema, and the text and elements in it so far. */
 interface Element {
   readonly tag: string;
   readonly schema: ValueSchema | undefined;
@@ -269,10 +313,13 @@ interface Element {
   readonly children: (readonly [string, string])[];
 }
 
-/** Elements in elements: each of these is a list or an object in an argument. */
+/** Maximum nesting of elements; each is a list or an object in an argument. */
 const MAX_ELEMENTS = 200;
 
-/** MiniMax M3: arguments as elements named after them, lists of `<item>`, and `mark` before every tag, so that text may have tags in it. */
+/**
+ * Reader for MiniMax M3: each argument is an element of its name, and lists have `<item>` elements.
+ * `mark` precedes every tag, so text may contain tags.
+ */
 export function elementReader(mark: string, end: string): CallReader {
   const close = mark + end;
   return (text, final, tools) => {
@@ -283,7 +330,7 @@ export function elementReader(mark: string, end: string): CallReader {
   };
 }
 
-/** The calls in a text that was cut at its marks; none where one of them is not understood. */
+/** The calls in a text that was split at its marks; none if one of them is not understood. */
 function elementCalls(parts: readonly string[], mark: string, tools: readonly ChatTool[]): ParsedCall[] {
   const calls: ParsedCall[] = [];
   const open: Element[] = [];
@@ -317,14 +364,20 @@ function elementCalls(parts: readonly string[], mark: string, tools: readonly Ch
   return open.length === 0 ? calls : [];
 }
 
-/** An element as JSON. @param text all that is written in it, where it is a string */
+/**
+ * An element as JSON.
+ * @param text all text inside it, for elements of type string
+ */
 function elementText({ schema, children }: Element, text: string): string {
   if (schema?.type === 'string' || children.length === 0) return valueOf(text, schema);
   const isList = schema?.type === 'array' || (schema?.type !== 'object' && children.every(([tag]) => tag === 'item'));
   return isList ? `[${children.map(([, value]) => value).join(', ')}]` : objectText(children);
 }
 
-/** `<tool_call>` as three families write it: JSON (Hermes, Qwen), `<function=...>` (Qwen3-Coder), `name<arg_key>...` (GLM). */
+/**
+ * `<tool_call>` as three families write it: JSON (Hermes, Qwen), `<function=...>` (Qwen3-Coder),
+ * `name<arg_key>...` (GLM).
+ */
 export function taggedReader(close: string): CallReader {
   const json = jsonReader(close);
   const xml = xmlReader(close, functionXml);

@@ -1,16 +1,22 @@
-/** What a chat template can write, found by rendering small conversations with it. */
+/** Detection of a chat template's capabilities. */
 import { QuantletError } from '../errors.ts';
 import type { ChatTool } from './messages.ts';
 
-/** What a chat template can express, found by rendering small conversations, as llama.cpp finds it. */
+/**
+ * Capabilities of a chat template. As in llama.cpp, they are found by rendering small
+ * conversations.
+ */
 export interface ChatCapabilities {
   /** Writes the system message. */
   readonly systemRole: boolean;
-  /** Roles that a conversation may end with for its system message to be written. */
+  /** Roles of the last message with which the system message is still written. */
   readonly systemBefore: readonly PrecedingRole[];
-  /** Roles after which it writes a further system message too, with all else that was said. */
+  /** Roles after which a further system message is written too, and nothing else is lost. */
   readonly systemAfter: readonly PrecedingRole[];
-  /** Handles the role `developer`: it writes such a message otherwise than one of `system` or of any other role, and loses none. */
+  /**
+   * Handles the role `developer`: its messages are written differently from those of `system` or an
+   * unknown role, and none is lost.
+   */
   readonly developerRole: boolean;
   /** Writes the descriptions of tools. */
   readonly tools: boolean;
@@ -18,47 +24,50 @@ export interface ChatCapabilities {
   readonly toolCalls: boolean;
   /** Writes several calls of one message. */
   readonly parallelToolCalls: boolean;
-  /** Writes both, the calls and the content of one message, while the calls are being answered. */
+  /** Writes both the calls and the content of one message while the calls are being answered. */
   readonly callsBesideContent: boolean;
-  /** Writes both later, too. */
+  /** Also writes both in later turns. */
   readonly callsBesideContentEarlier: boolean;
-  /** Writes calls that nothing but the header of an answer follows. */
+  /** Writes calls that only the header of an answer follows. */
   readonly callsAtEnd: boolean;
-  /** Writes a result also where another message stands between it and its call. */
+  /** Writes a result even if another message stands between it and its call. */
   readonly lateResults: boolean;
   /** Writes a result whose call is not in the conversation. */
   readonly strayResults: boolean;
-  /** Writes calls and results whose ids came before in the conversation as it writes those with ids of their own. */
+  /** Writes calls and results with repeated ids in the same way as those with distinct ids. */
   readonly repeatedIds: boolean;
-  /** Takes an assistant's message that is empty. */
+  /** Accepts an empty assistant's message. */
   readonly emptyAnswer: boolean;
   /** Writes messages of role `tool`. */
   readonly toolResults: boolean;
   /** Wants `function.arguments` as an object, not as JSON text. */
   readonly objectArguments: boolean;
-  /** Wants `content: null`, not an empty string, beside tool calls. */
+  /** Wants `content: null`, not an empty string, next to tool calls. */
   readonly nullContent: boolean;
   /** Wants content as a list of parts. */
   readonly typedContent: boolean;
-  /** Roles whose messages it takes as a list of text parts, which it then puts together itself. */
+  /** Roles whose content it accepts as a list of text parts, which it joins itself. */
   readonly textParts: readonly PrecedingRole[];
-  /** Roles whose messages it writes with the name of who speaks (`name`). */
+  /** Roles whose messages it writes with the speaker's name (`name`). */
   readonly names: readonly PrecedingRole[];
-  /** Refuses or loses one of two messages in a row of a user, or of the assistant. */
+  /** Refuses or loses one of two consecutive messages of the user, or of the assistant. */
   readonly alternates: boolean;
-  /** Content of an assistant's message that has to stand between a tool's result and a user's message; null where none has to. */
+  /**
+   * Content of an assistant's message that must be inserted between a tool's result and a user's
+   * message; null if none is needed.
+   */
   readonly toolAnswer: string | null;
-  /** Refuses or loses one of two messages of the assistant with a call and its result between them. */
+  /** Refuses or loses one of two assistant's messages with a call and its result between them. */
   readonly oneAnswer: boolean;
-  /** Refuses or loses an assistant's message that no user's message precedes. */
+  /** Refuses or loses an assistant's message without a user's message before it. */
   readonly userFirst: boolean;
-  /** Refuses or loses what is said where there is no user's message. */
+  /** Refuses or loses messages if no user's message exists. */
   readonly needsUser: boolean;
-  /** What to give as `tools` where there are none. */
+  /** Value to pass as `tools` for a conversation without tools. */
   readonly noTools: 'undefined' | 'null' | 'empty';
 }
 
-/** Roles of messages, `developer` aside. */
+/** Roles of messages, except `developer`. */
 export type PrecedingRole = 'system' | 'user' | 'assistant' | 'tool';
 
 /** Renders with the variables of {@link probe}; throws where the template does. */
@@ -93,7 +102,7 @@ export interface TextPart {
   readonly text: string;
 }
 
-/** Content as templates want it that know only parts. */
+/** Content as a list, for templates that know only parts. */
 export const asPart = (text: string): TextPart[] => [{ type: 'text', text }];
 
 function toolTurn(objectArguments: boolean, content: string | null, values: readonly string[]): Message[] {
@@ -107,18 +116,20 @@ function toolTurn(objectArguments: boolean, content: string | null, values: read
 }
 
 /**
- * Finds out what a template supports. Rendering is all it does, so a template that cannot be rendered at all has the
- * capabilities of a plain one and throws when it is used.
+ * Finds the capabilities of a template by rendering alone. A template that fails on every rendering
+ * gets the capabilities of a plain one, and throws when it is used.
  *
- * @param render renders `{ messages, tools, add_generation_prompt }` plus the variables that every rendering gets
- * @returns the capabilities and, where it supports tool calls, the rendering of one (which shows the syntax of calls)
+ * @param render renders `{ messages, tools, add_generation_prompt }` plus the variables that every
+ * rendering gets
+ * @returns the capabilities and, if it supports tool calls, the rendering of one (which shows the
+ * syntax of calls)
  */
 export function probe(render: RawRender): { capabilities: ChatCapabilities; sample: string } {
   const plain = (messages: readonly Message[], tools: unknown): string => {
     try {
       return render({ messages: structuredClone(messages), add_generation_prompt: true, ...(tools === undefined ? {} : { tools }) });
     } catch (error) {
-      // One that never ends is not asked again.
+      // A template that exceeded its budget is not rendered again.
       if (error instanceof QuantletError) throw error;
       return '';
     }
@@ -131,18 +142,18 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
   const best = findCalls((messages) => attempt(messages, available));
   const turn = (...values: readonly string[]): Message[] => toolTurn(best.objectArguments, best.nullContent ? null : '', values);
   const two = attempt(turn('probe_first', 'probe_second'), available);
-  /** Is all of it written, with tools and without? */
+  /** Tells if every message is written, with tools and without. */
   const writes = (...messages: readonly Message[]): boolean =>
     [...new Set([none, available])].every((offered) => {
       const text = attempt(messages, offered);
       const words = messages.flatMap(({ content }) => wordsOf(content));
       return [...words, ...(offered === available && tools ? ['probe_tool'] : [])].every((word) => text.includes(word));
     });
-  // A template that writes results and no calls gets these as text.
+  // If a template writes results but no calls, it gets calls as text.
   const result = turn('probe_value').at(-1)!;
   const called = !best.results ? undefined : best.calls ? turn('probe_value') : [user, assistant, result];
   const said = toolTurn(best.objectArguments, 'probe_said', ['probe_value']);
-  /** Is content beside calls written, and each call that something follows? */
+  /** Tells if content next to calls is written, and each call that another message follows. */
   const besides = (...conversations: readonly (readonly Message[])[]): boolean =>
     conversations.every((messages) => {
       const text = attempt(messages, available);
@@ -196,7 +207,10 @@ const inParts = (message: Message): Message =>
 
 const wordsOf = (content: Content): string[] => (typeof content === 'string' ? [content] : (content ?? []).map(({ text }) => text));
 
-/** What a template gets where there are no tools, and whether it knows contents as parts only. */
+/**
+ * Finds the value of `tools` for conversations without tools, and if content must be a list of
+ * parts.
+ */
 function findShape(
   plain: (messages: readonly Message[], tools: unknown) => string,
 ): { none: unknown } & Pick<ChatCapabilities, 'noTools' | 'typedContent'> {
@@ -209,7 +223,10 @@ function findShape(
   return { none: undefined, noTools: 'undefined', typedContent: false };
 }
 
-/** The first way to write a call that comes out with its arguments unharmed (not as a string in a string, nor as Python writes a dictionary) and its result. */
+/**
+ * Finds a way to write calls that keeps arguments intact (not a string in a string, nor a Python
+ * dictionary) and writes the result. Falls back to the best partial way.
+ */
 function findCalls(attempt: (messages: readonly Message[]) => string) {
   const write = (objectArguments: boolean, nullContent: boolean) => {
     const text = attempt(toolTurn(objectArguments, nullContent ? null : '', ['probe_value']));
@@ -219,7 +236,8 @@ function findCalls(attempt: (messages: readonly Message[]) => string) {
   };
   const scored = [false, true].flatMap((nullContent) => {
     const [asText, asObject] = [write(false, nullContent), write(true, nullContent)];
-    // Where both are the same, text keeps arguments as the model wrote them, and with them the prefix of the next prompt.
+    // If both give the same output, use text. It keeps the arguments as the model wrote them, and
+    // thus the prefix of the next prompt.
     return asText.text === asObject.text ? [asText] : [asObject, asText];
   });
   return (
@@ -229,17 +247,23 @@ function findCalls(attempt: (messages: readonly Message[]) => string) {
 
 type Writes = (...messages: readonly Message[]) => boolean;
 
-/** Roles at a conversation's end that leave its system message in the prompt. */
+/** Finds the roles of a last message that keep the system message in the prompt. */
 function findEnds(writes: Writes, called: readonly Message[] | undefined): PrecedingRole[] {
   const ends: readonly (readonly Message[])[] = [[system], [system, user], [system, user, assistant], called ? [system, ...called] : []];
   return ends.filter((messages) => messages.length > 0 && writes(...messages)).map((messages) => messages.at(-1)!.role as PrecedingRole);
 }
 
-/** The shortest answer after which a user may go on. An empty one is refused by some; coding agents give these the last. */
+/**
+ * The shortest answer after which a user's message is accepted. Some templates refuse an empty one;
+ * coding agents send 'Done.' to these.
+ */
 const findAnswer = (writes: Writes, called: readonly Message[]): string =>
   ['', ' ', 'Done.'].find((answer) => writes(...called, say('assistant', answer), next)) ?? '';
 
-/** Roles after which a system message keeps its place, whether the conversation begins with one or not. */
+/**
+ * Finds the roles after which a system message is written, both with and without another one at the
+ * start.
+ */
 function findSystem(writes: Writes, called: readonly Message[] | undefined): PrecedingRole[] {
   const conversations: Record<PrecedingRole, readonly (readonly Message[])[]> = {
     system: [
@@ -270,8 +294,9 @@ function findSystem(writes: Writes, called: readonly Message[] | undefined): Pre
 }
 
 /**
- * A template that writes any role by its name, as ChatML does, writes a turn that its model has never seen; one that writes the same for both
- * is served by `system`.
+ * True if `developer` messages are written in a way of their own. A template that writes any role
+ * by its name, as ChatML does, would write a turn that its model has never seen. If it writes the
+ * same as for `system`, that role is used.
  */
 function findDeveloper(attempt: (messages: readonly Message[]) => string, writes: Writes): boolean {
   const asRole = (role: string): string => attempt([say(role, 'probe_later'), user, assistant, next]);
@@ -289,7 +314,7 @@ function findDeveloper(attempt: (messages: readonly Message[]) => string, writes
   );
 }
 
-/** Roles whose text parts are written, and not as data. */
+/** Finds the roles whose text parts are written as text, not as data. */
 function findParts(
   attempt: (messages: readonly Message[], tools?: unknown) => string,
   called: readonly Message[] | undefined,
@@ -308,7 +333,7 @@ function findParts(
   });
 }
 
-/** Roles whose `name` is written. */
+/** Finds the roles whose `name` is written. */
 function findNames(attempt: (messages: readonly Message[]) => string): PrecedingRole[] {
   const conversations: Partial<Record<PrecedingRole, readonly Message[]>> = {
     system: [{ ...system, name: 'probe_name' }, user],
@@ -318,7 +343,10 @@ function findNames(attempt: (messages: readonly Message[]) => string): Preceding
   return (Object.keys(conversations) as PrecedingRole[]).filter((role) => attempt(conversations[role]!).includes('probe_name'));
 }
 
-/** Is a call with the id of an earlier one written like one with an id of its own, with its result, right after the first and a turn later? */
+/**
+ * Tells if a call with an earlier call's id, and its result, are written like one with a new id,
+ * both at once and a turn later.
+ */
 function keepsRepeatedIds(
   attempt: (messages: readonly Message[], tools: unknown) => string,
   called: readonly Message[],
@@ -339,7 +367,7 @@ function keepsRepeatedIds(
   );
 }
 
-/** Is a value of a call in the text, apart from the result that holds it too? */
+/** Tells if a call's value is in the text, not counting the result that contains it too. */
 function shows(text: string, value: string): boolean {
   return text.replaceAll(`result_${value}`, '').includes(value);
 }

@@ -1,4 +1,7 @@
-/** Checks of a conversation that a program wrote: what nobody would read is refused, with the name that may be meant. */
+/**
+ * Checks of a conversation that a program wrote. Content that no template would read is refused,
+ * with a suggestion.
+ */
 import { QuantletError, tell } from '../errors.ts';
 import { hintOf } from '../nearest.ts';
 import { isRecord } from './json.ts';
@@ -10,10 +13,11 @@ const FIELDS = ['role', 'content', 'name', 'tool_calls', 'tool_call_id', 'reason
 const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
 
 /**
- * Checks roles, fields and content of each message. A template may know further roles and fields: those that its source names.
- * Fields that are null or an empty list say nothing and pass, as `refusal: null` of OpenAI's own answers does.
+ * Checks roles, fields and content of each message. Roles and fields that the template's source
+ * names are accepted too. Fields that are null or an empty list pass, such as `refusal: null` of
+ * OpenAI's own answers.
  * @param source Jinja of the model's template
- * @throws ERR_INVALID_ARGUMENT naming the message, what it has and what may be meant
+ * @throws ERR_INVALID_ARGUMENT naming the message, the fault and a suggestion
  */
 export function checkConversation(messages: readonly ChatMessage[], source: string): void {
   checkMessages(messages);
@@ -31,7 +35,7 @@ export function checkConversation(messages: readonly ChatMessage[], source: stri
   }
 }
 
-/** Only an answer may have no text: it reasons or calls instead. */
+/** Only an answer may lack text: it may consist of reasoning or calls. */
 function checkContent(which: string, { role, content, tool_calls: calls, reasoning_content: reasoning }: ChatMessage): void {
   if (content === undefined || content === null) {
     if (role === 'assistant' && ((Array.isArray(calls) && calls.length > 0) || reasoning !== undefined)) return;

@@ -1,27 +1,36 @@
-/** What people say in a conversation stays text: marks in it that no template sees through, and that are taken out of the prompt again. */
+/**
+ * Protection of message text from being read as control tokens. Marks are put into the text before
+ * the template sees it, and removed from the rendered prompt.
+ */
 import { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 
-/** A conversation as its model's prompt, and the offsets in it that no control token may reach across (EncodeOptions.breaks). */
+/**
+ * A conversation as its model's prompt, and the offsets that no control token may cross
+ * (EncodeOptions.breaks).
+ */
 export interface RenderedPrompt {
   readonly text: string;
   readonly breaks: readonly number[];
 }
 
-/** Puts marks into strings while a conversation is written, and takes them out of what was written. What it does may pause: texts may be long, and many. */
+/**
+ * Puts marks into strings before rendering, and removes them from the output. Both may pause,
+ * because texts may be long and numerous.
+ */
 export interface ContentMarks {
   mark(text: string, keep?: ReadonlySet<string>): Work<string>;
-  /** All strings of a value, the names of its fields too, but for their beginnings. */
+  /** Marks all strings of a value, including names of fields, except at their beginnings. */
   markAll<T>(value: T): Work<T>;
   take(text: string): Work<RenderedPrompt>;
 }
 
-/** Unicode's noncharacters: they are for a program's own use, and no text that is exchanged needs them. */
+/** Unicode's noncharacters: reserved for internal use, so that no exchanged text needs them. */
 const FIRST = 0xfdd0;
 const LAST = 0xfdef;
 
-/** For conversations whose control tokens are to be read. */
+/** For conversations whose control tokens are to be read as such. */
 export const noMarks: ContentMarks = {
   mark: same,
   markAll: same,
@@ -34,15 +43,16 @@ function* same<T>(value: T): Work<T> {
   return value;
 }
 
-/** Elements or marks between two places where the work may pause. */
+/** Elements or marks between two possible pauses. */
 const STRIDE = 1024;
 
 /**
- * A noncharacter that a conversation does not hold, as it is or escaped: the last one, or the first from `from` on.
- * @throws ERR_INVALID_ARGUMENT where it holds all of them
+ * Finds a noncharacter that a conversation does not contain, literally or escaped: the last such
+ * character, or the first if `from` is given.
+ * @throws ERR_INVALID_ARGUMENT if it contains all of them
  */
 export function unusedMark(given: string, from?: number): string {
-  // Read once: to look for each of them alone would read a long conversation up to 64 times.
+  // Scans once: a search for each character would read a long conversation up to 64 times.
   const taken = new Set(
     Array.from(given.matchAll(/[\ufdd0-\ufdef]|\\u(fd[de][0-9a-f])/g), ([found, code]) =>
       code === undefined ? found.charCodeAt(0) : parseInt(code, 16),
@@ -58,8 +68,9 @@ export function unusedMark(given: string, from?: number): string {
 }
 
 /**
- * A mark is put only where `breaksIn` finds something, so that a template sees nearly every text as it is.
- * @param given everything that may be written: the mark must not occur in it
+ * Creates marks for one conversation. A mark is put only at offsets that `breaksIn` reports, so a
+ * template sees nearly every text unchanged.
+ * @param given all text that may be written; the mark must not occur in it
  */
 export function createContentMarks(breaksIn: BreaksIn, given: () => string): ContentMarks {
   let chosen: string | undefined;
@@ -77,7 +88,8 @@ export function createContentMarks(breaksIn: BreaksIn, given: () => string): Con
     parts.push(text.slice(from));
     return parts.join(chosen);
   }
-  // Of such values templates ask what they are: a mark at the beginning of `user` or `function`, which are parts of control tokens, would change the answer.
+  // Templates compare such values. A mark at the beginning of `user` or `function`, which are parts
+  // of control tokens, would change the result.
   const markInside = (text: string): Work<string> => mark(text, undefined, 1);
   let n = 0;
   function* markAll(value: unknown): Work<unknown> {
@@ -102,7 +114,7 @@ export function createContentMarks(breaksIn: BreaksIn, given: () => string): Con
       const parts: string[] = [];
       let from = 0;
       let length = 0;
-      // Some templates write JSON in ASCII: there the mark is an escape.
+      // Some templates write JSON in ASCII, which turns the mark into an escape.
       for (const { index, 0: found } of text.matchAll(new RegExp(`${chosen}|\\\\u${chosen.charCodeAt(0).toString(16)}`, 'g'))) {
         length += parts[parts.push(text.slice(from, index)) - 1].length;
         breaks.push(length);

@@ -1,3 +1,6 @@
-/** What a model's conversations take. Imported while weights are read, so that a page's first load does without it. */
+/**
+ * A model's conversations. This module is imported while weights are read, which keeps it out of a
+ * page's first load.
+ */
 export { createChat } from './generation.ts';
 export { createChatTemplate, fileTemplates } from './template.ts';

@@ -1,4 +1,4 @@
-/** A conversation's messages as its template can write them. */
+/** Adapts a conversation's messages to the capabilities of its template. */
 import { asPart, type ChatCapabilities, type PrecedingRole, type TextPart } from './capabilities.ts';
 import type { ParsedCall } from './calls.ts';
 import type { ContentMarks } from './contents.ts';
@@ -9,7 +9,7 @@ import { distinctIds, joinResponses, placeResults, resultText, splitCalls } from
 import { orderTurns, textOf, type Draft } from './turns.ts';
 import type { Work } from '../slices.ts';
 
-/** A template and what is known of it, and the marks of one conversation. */
+/** A template with its properties, and the marks of one conversation. */
 export interface Writing {
   readonly can: ChatCapabilities;
   readonly format: ChatFormat;
@@ -19,7 +19,7 @@ export interface Writing {
   readonly read: ReadonlySet<string>;
 }
 
-/** The messages as this template can write them. */
+/** The messages in a form that this template can write. */
 export function* draftsOf(messages: readonly ChatMessage[], tools: readonly ChatTool[], writing: Writing): Work<Draft[]> {
   const { can, format, source, numbers } = writing;
   let drafts: Draft[] = [];
@@ -39,17 +39,19 @@ export function* draftsOf(messages: readonly ChatMessage[], tools: readonly Chat
   return drafts.map((draft) => (typeof draft.content === 'string' ? { ...draft, content: asPart(draft.content) } : draft));
 }
 
-/** An answer without content, calls and reasoning, as one that was stopped at once leaves it. */
+/**
+ * True for an answer without content, calls and reasoning, such as one that was stopped at once.
+ */
 const saysNothing = ({ content, tool_calls, reasoning_content }: Draft): boolean => !content && !tool_calls && !reasoning_content;
 
-/** The first system message ends with them. */
+/** Appends tool instructions to the first system message. */
 function withInstructions(drafts: readonly Draft[], instructions: string): Draft[] {
   const [first, ...others] = drafts;
   if (first?.role !== 'system') return [{ role: 'system', content: instructions }, ...drafts];
   return [{ ...first, content: `${textOf(first.content as string)}\n\n${instructions}` }, ...others];
 }
 
-/** Marked content: the parts themselves where the template puts them together, else one text. */
+/** Marked content: a list of parts if the template joins parts itself, otherwise one text. */
 function* contentOf(
   content: ChatMessage['content'],
   asParts: boolean,
@@ -84,11 +86,11 @@ function* draftOf(given: ChatMessage, { can, format, source, marks, numbers, rea
     };
   }
   const thought = message.reasoning_content;
-  // Mistral's newest have reasoning as a part of the content.
+  // Mistral's newest templates take reasoning as a part of the content.
   const inParts = thought && /\btype(?:'\])?\s*==\s*'thinking'/.test(source);
   const said = inParts ? [{ type: 'thinking', thinking: thought }, ...partsOf(content)] : content;
   const reasoning = thought && !inParts ? { reasoning_content: thought } : {};
-  // gpt-oss reads the reasoning before a call, and of a last message, under another name.
+  // gpt-oss reads the reasoning before a call, and of a last message, as `thinking`.
   const alone = calls.length === 0 || content === '';
   const thinking = thought && alone && source.includes('message.thinking') ? { thinking: thought } : {};
   if (calls.length === 0) {
@@ -103,7 +105,7 @@ function* draftOf(given: ChatMessage, { can, format, source, marks, numbers, rea
     return { role, content: content === '' ? written : `${textOf(content)}\n${written}`, ...reasoning };
   }
   const toolCalls: object[] = [];
-  // A template that parses the text itself would lose digits as JSON.parse() does.
+  // A template that parses the text itself would lose digits, like JSON.parse().
   const parsesText = /\bfrom_?json\b/.test(source);
   for (const [i, call] of calls.entries()) {
     const named = yield* markAll(call.function);
@@ -120,7 +122,10 @@ function* draftOf(given: ChatMessage, { can, format, source, marks, numbers, rea
   return { role, content: said === '' && can.nullContent ? null : said, tool_calls: toolCalls, ...reasoning, ...thinking };
 }
 
-/** Mistral's templates accept ids of nine letters and digits only: others are hashed (FNV-1a, twice with 32 bits) to that, calls and results alike. */
+/**
+ * Mistral's templates accept only ids of nine letters and digits. Other ids, of calls and results
+ * alike, are hashed to that form (FNV-1a, twice with 32 bits).
+ */
 function callId(id: string, source: string): string {
   if (!/length (?:!=|==) 9/.test(source) || /^[A-Za-z0-9]{9}$/.test(id)) return id;
   let high = 0x811c9dc5;
@@ -138,11 +143,17 @@ function callId(id: string, source: string): string {
 const partsOf = (content: string | TextPart[]): TextPart[] =>
   content === '' ? [] : typeof content === 'string' ? asPart(content) : content;
 
-/** The first message after the last answer or question: from there on calls are still being answered. */
+/**
+ * Index of the first message after the last answer or question. The calls from there on are still
+ * being answered.
+ */
 const answeredFrom = (drafts: readonly Draft[]): number =>
   drafts.findLastIndex(({ role, tool_calls }) => role === 'user' || (role === 'assistant' && !tool_calls)) + 1;
 
-/** Content and calls of a message before `to` as two, for templates that would leave out one of them. */
+/**
+ * Splits messages before `to` that have content and calls into two, for templates that would lose
+ * one of the two.
+ */
 function contentFirst(drafts: readonly Draft[], { nullContent }: ChatCapabilities, to: number): Draft[] {
   return drafts.flatMap((draft, i) => {
     if (i >= to || !draft.tool_calls || !draft.content) return [draft];
@@ -151,7 +162,10 @@ function contentFirst(drafts: readonly Draft[], { nullContent }: ChatCapabilitie
   });
 }
 
-/** For templates without tools: what the tools are and how to call them, in the notation that the format reads. */
+/**
+ * Instructions for templates without tools: the tools, and how to call them in the notation that
+ * the format reads.
+ */
 function toolInstructions(tools: readonly ChatTool[], format: ChatFormat): string {
   const example = format.write([{ id: undefined, name: 'tool_name', arguments: '{"key": "value"}' }]);
   const list = tools.map((tool) => JSON.stringify(tool.function)).join('\n');

@@ -1,22 +1,28 @@
-/** JSON whose numbers keep their spelling: 1234567890123456789 and 1.0, which JavaScript would write as 1234567890123456800 and 1. */
+/**
+ * JSON that keeps the spelling of numbers. JavaScript would write 1234567890123456789 and 1.0 as
+ * 1234567890123456800 and 1.
+ */
 
-/** Spellings of numbers by the list or object that holds them, and their key in it. */
+/** Spellings of numbers, by the list or object that holds them and by their key. */
 const spellings = new WeakMap<object, Map<string, string>>();
 
 /** A list or an object that is being read. */
 interface Frame {
-  /** What JSON.parse() made of it; undefined where a later field of the same name took its place. */
+  /** The value from JSON.parse(); undefined if a later field of the same name replaced it. */
   readonly value: object | undefined;
   readonly list: boolean;
   /** The current field, or the index of the current element. */
   key: string;
-  /** In an object: whether the field's name has been read. */
+  /** In an object: the current field's name has been read. */
   named: boolean;
 }
 
 const NUMBER = /-?\d[\d.eE+-]*/y;
 
-/** JSON.parse(), with the spellings of numbers that JavaScript would write otherwise. @throws SyntaxError */
+/**
+ * JSON.parse() that also records the spellings of numbers that JavaScript would write differently.
+ * @throws SyntaxError
+ */
 export function parseExactJson(text: string): unknown {
   const root: unknown = JSON.parse(text);
   const frames: Frame[] = [{ value: { root }, list: false, key: 'root', named: true }];
@@ -60,10 +66,16 @@ const nameOf = (quoted: string): string => (quoted.includes('\\') ? (JSON.parse(
 const valueOf = ({ value, key }: Frame): unknown =>
   value && Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined;
 
-/** Is a number spelled as JavaScript and Python both write it? Below 1e-4 Python has an exponent of two digits. */
+/**
+ * Tells if JavaScript and Python both write a number in this spelling. Below 1e-4 Python's
+ * exponents have two digits.
+ */
 const isPlain = (number: string): boolean => String(Number(number)) === number && (number === '0' || Math.abs(Number(number)) >= 1e-4);
 
-/** Remembers the spelling of a frame's current number; of other values that there is none, since a name may come twice. */
+/**
+ * Records the spelling of a frame's current value. Deletes an earlier record if it is no longer
+ * valid, since a name may occur twice.
+ */
 function note({ value, key }: Frame, number?: string): void {
   if (!value) return;
   const known = spellings.get(value);
@@ -72,7 +84,10 @@ function note({ value, key }: Frame, number?: string): void {
   else spellings.set(value, new Map([[key, number]]));
 }
 
-/** The number in a list or object under a key, where JavaScript would write it otherwise, and of integers of type bigint; else undefined. */
+/**
+ * The recorded spelling of the number under a key, or a bigint's digits; undefined if JavaScript
+ * would write the same.
+ */
 export function spellingOf(holder: object, key: string): string | undefined {
   const value = (holder as Readonly<Record<string, unknown>>)[key];
   if (typeof value === 'bigint') return String(value);
@@ -80,32 +95,34 @@ export function spellingOf(holder: object, key: string): string | undefined {
   return text !== undefined && Object.is(Number(text), value) ? text : undefined;
 }
 
-/** Gives a copy of a list or object the spellings of the original: of numbers that it has under the same key. */
+/** Copies the recorded spellings of a list or object to its copy. */
 export function keepSpellings<T extends object>(copy: T, original: object): T {
   const known = spellings.get(original);
   if (known) spellings.set(copy, new Map(known));
   return copy;
 }
 
-/** JSON.stringify() of what may have integers of type bigint: their digits are written. */
+/** JSON.stringify() that also writes integers of type bigint. */
 export const bigJson = (value: unknown): string =>
   JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? String(part) : part));
 
 /** Stand-ins for numbers of one text. */
 export interface NumberMarks {
-  /** The value with a stand-in for every number that was spelled otherwise than JavaScript and Python write it. */
+  /**
+   * The value with a stand-in for every number whose spelling JavaScript and Python would change.
+   */
   mark<T>(value: T): T;
   /** The text with the spellings in place of the stand-ins. */
   take(text: string): string;
 }
 
-/** Stand-ins for one text at most. */
+/** Maximum number of stand-ins in one text. */
 const MOST = 1_000_000;
 
 /**
- * Stand-ins are numbers that nothing else in the text has: whole ones for whole numbers, others with a fraction, so that a template sees the
- * right kind.
- * @param given everything else that may be written
+ * Creates stand-ins: numbers that occur nowhere else in the text. Whole numbers get whole
+ * stand-ins, others get a fraction, so that a template sees the right kind.
+ * @param given all other text that may be written
  */
 export function createNumberMarks(given: () => string): NumberMarks {
   const texts: string[] = [];
@@ -138,13 +155,13 @@ export function createNumberMarks(given: () => string): NumberMarks {
   };
 }
 
-/** JSON.stringify() with numbers as they were spelled. */
+/** JSON.stringify() that keeps the spellings of numbers. */
 export function exactJson(value: unknown, indent?: number): string {
   const numbers = createNumberMarks(() => bigJson(value));
   return numbers.take(JSON.stringify(numbers.mark(value), null, indent));
 }
 
-/** JSON text with line breaks for readers; other text as it is. */
+/** JSON text with line breaks for readers; other text unchanged. */
 export function indentedJson(text: string): string {
   try {
     return exactJson(parseExactJson(text), 2);

@@ -1,4 +1,7 @@
-/** How each family of models writes reasoning and tool calls, told from its chat template. */
+/**
+ * Notations of reasoning and tool calls, by family of models. The family is recognised from the
+ * chat template.
+ */
 import {
   callsOfJson,
   elementReader,
@@ -25,27 +28,39 @@ export interface CallSyntax {
   readonly read: CallReader;
 }
 
-/** How a family of models writes reasoning and tool calls. */
+/** Notation of reasoning and tool calls of a family of models. */
 export interface ChatFormat {
   readonly name: string;
   /** Marker pairs around reasoning. */
   readonly reasoning: readonly { readonly start: string; readonly end: string }[];
-  /** Reasoning may also come after content (channels); otherwise only at the start of an answer, so that `<think>` can be talked about. */
+  /**
+   * Reasoning may also come after content (channels). Otherwise it comes only at the start of an
+   * answer, so that content may mention `<think>`.
+   */
   readonly reasoningAnywhere: boolean;
-  /** Calls may follow reasoning that nothing has ended: these models leave its end out before them. Otherwise they are thought about there. */
+  /**
+   * Calls may follow unfinished reasoning, because these models leave out its end marker before
+   * calls. In other formats, such text is part of the reasoning.
+   */
   readonly callsEndReasoning: boolean;
   readonly calls: readonly CallSyntax[];
   /** A call without a marker, at the start of an answer. */
   readonly bare: CallReader | undefined;
-  /** Markers that are neither content nor anything else. */
+  /** Markers to remove: they are neither content nor the start of another part. */
   readonly drop: readonly string[];
-  /** How turns end, and how the answer's begins, where the template forgets to begin it: Gemma 4's, behind results of a message that also had content. */
+  /**
+   * Markers for the end of a turn and the start of an answer, for templates that may omit the
+   * latter: Gemma 4's do so after results of a message that also had content.
+   */
   readonly turn?: { readonly end: string; readonly start: string };
   /** Calls as text, for the history of templates that cannot write them. */
   readonly write: (calls: readonly ParsedCall[]) => string;
 }
 
-/** Hermes' notation, read in every format: it is the most widespread, and what templates without one get (see template.ts). */
+/**
+ * Hermes' notation, read in every format. It is the most widespread, and is used for templates
+ * without tools (see template.ts).
+ */
 const tagged: CallSyntax = { start: '<tool_call>', read: taggedReader('</tool_call>') };
 
 interface Family {
@@ -70,13 +85,16 @@ const has =
   (text: string): boolean =>
     words.every((word) => text.includes(word));
 
-/** `id` before a separator marker, the name after it. */
+/** Id and name of a Kimi call. The text before the separator is the id, `functions.NAME:INDEX`. */
 const kimiHead = (text: string): { name: string; id: string } => {
   const id = text.trim();
   return { id, name: id.replace(/^functions\./, '').replace(/:\d+$/, '') };
 };
 
-/** Llama 3: a whole answer that is `{"name": ..., "parameters": ...}` of a tool that was offered. Everything else is content at once. */
+/**
+ * Reader for Llama 3: the whole answer is `{"name": ..., "parameters": ...}` of an offered tool.
+ * Other text becomes content at once.
+ */
 const bareJson: CallReader = (text, final, tools) => {
   const key = /^\{\s*(?:"(\w*)("\s*:?\s*)?)?/.exec(text);
   if (!key) return text === '' ? 'more' : 'bad';
@@ -102,12 +120,15 @@ const bareJson: CallReader = (text, final, tools) => {
   return { calls, end: end.end + (/^\s*;?/.exec(rest)?.[0].length ?? 0) };
 };
 
-/** A recipient, perhaps its channel and type, then the message. */
+/** Reads a recipient, optionally its channel and type, then the message. */
 const harmonyReader = namedReader(/<\|message\|>/, ['<|call|>'], (text) => ({
   name: (/^[^\s<]*/.exec(text)?.[0] ?? '').replace(/^functions\./, ''),
 }));
 
-/** Muse: the recipient again names the tool, in front of the calls; text for others is none. */
+/**
+ * Reader for Muse: a recipient and `<|message|>` precede the calls. A message without
+ * `<atem:function_calls>` is not a call.
+ */
 const museReader: CallReader = (text, final, tools) => {
   const head = /^[^\s<]*<\|message\|>\s*<atem:function_calls>/.exec(text)?.[0];
   if (head === undefined) {
@@ -118,7 +139,7 @@ const museReader: CallReader = (text, final, tools) => {
   return typeof read === 'string' ? read : { ...read, end: read.end + head.length };
 };
 
-/** JSON where the model runs a tool at once, else Python's call notation. */
+/** Reads JSON, which some models write after this tag, or else Python's call notation. */
 const pythonTagReader: CallReader = (text, final, tools) =>
   /^\s*[{[]/.test(text) ? jsonReader('')(text, final, tools) : pythonReader('')(text, final, tools);
 
@@ -132,7 +153,7 @@ const mistralReader: CallReader = (text, final, tools) => {
   })(text, final, tools);
 };
 
-/** Command R+: the list in a Markdown fence. */
+/** Command R+: the list is in a Markdown fence. */
 const fencedReader: CallReader = (text, final, tools) => {
   const fence = /^\s*```(?:json)?\s*(?=[[{])/.exec(text)?.[0];
   if (fence === undefined) return !final && /^\s*(`{0,2}|```(j|js|jso|json)?\s*)$/.test(text) ? 'more' : 'bad';
@@ -140,14 +161,17 @@ const fencedReader: CallReader = (text, final, tools) => {
   return typeof read === 'string' ? read : { ...read, end: read.end + fence.length };
 };
 
-/** LFM2: Python's call notation, or JSON. What it is shows behind a bracket and blanks; a regular expression would try all ways to part the blanks. */
+/**
+ * LFM2: Python's call notation, or JSON. The choice depends on the text after a bracket and blanks.
+ * No regular expression here: it would backtrack over the blanks.
+ */
 const lfmReader: CallReader = (text, final, tools) => {
   const inside = text.trimStart().replace(/^\[/, '').trimStart();
   if (inside === '' && !final) return 'more';
   return (inside.startsWith('{') ? jsonReader : pythonReader)('<|tool_call_end|>')(text, final, tools);
 };
 
-/** Most telling first: a template may mention markers of a family beside its own. */
+/** The most specific first: a template may contain other families' markers as well as its own. */
 const families: readonly Family[] = [
   {
     name: 'harmony',
@@ -341,8 +365,9 @@ const families: readonly Family[] = [
 ];
 
 /**
- * `<function=name>{json}</function>`, or Qwen3-Coder's parameters without the tag around them.
- * @param after the end of that tag, which may follow
+ * Reads `<function=name>{json}</function>`, or Qwen3-Coder's parameters without the tag around
+ * them.
+ * @param after closing tag of the outer element, which may follow
  */
 function functionTag(after = ''): CallReader {
   const json = namedReader(/>/, ['</function>'], (text) => ({ name: text }));
@@ -359,13 +384,16 @@ function functionTag(after = ''): CallReader {
   };
 }
 
-/** The marks of reasoning that families without their own may have, told from the template. */
+/** Markers of reasoning for families that define none, used if the template contains them. */
 const commonReasoning: ChatFormat['reasoning'] = [
   { start: '[THINK]', end: '[/THINK]' },
   { start: '<think>', end: '</think>' },
 ];
 
-/** An answer that a schema holds to JSON: a call of an offered tool, or the answer itself. */
+/**
+ * Format of an answer that a schema constrains to JSON: a call of an offered tool, or the answer
+ * itself.
+ */
 export const jsonCallFormat: ChatFormat = {
   name: 'json',
   reasoning: [],
@@ -378,8 +406,8 @@ export const jsonCallFormat: ChatFormat = {
 };
 
 /**
- * The format that a template's model writes, from the template's source and, where it can render a tool call, that
- * rendering (some templates put their markers together from pieces).
+ * Detects a model's format from its template's source and from the rendering of a tool call, if it
+ * can render one. Some templates assemble their markers from pieces, so the source is not enough.
  */
 export function detectFormat(source: string, sample = ''): ChatFormat {
   const text = `${source}\n${sample}`;

@@ -1,4 +1,4 @@
-/** model.chat(): a conversation's answer as a stream of events, with the calls of tools in between. */
+/** model.chat(): a conversation's answer as a stream of events, with tool calls in between. */
 import type { FinishReason, Timings } from '../generate/generate.ts';
 import type { Logprobs } from '../sample/logprobs.ts';
 import { createStream, type Stream } from '../generate/stream.ts';
@@ -13,61 +13,81 @@ import { templateFor } from './template.ts';
 import { offeredTools, runTool, toolsToRun, type ToolCall, type ToolResult, type ToolSet } from './tools.ts';
 
 export interface ModelChatOptions extends Omit<ChatOptions, 'tools'> {
-  /** Tools that the model may call: by their names, with a function each that is called (execute), or a list as OpenAI has it, whose calls end the answer. */
+  /**
+   * Tools that the model may call. Either an object of tools by name, each with a function to run
+   * (execute), or OpenAI's list, whose calls end the answer.
+   */
   tools?: readonly ChatTool[] | ToolSet | undefined;
-  /** Answers at most, where tools are called in between. Default 10. A toolChoice that asks for a call is that of the first. */
+  /**
+   * Maximum number of answers when tools are called in between. Default 10. A toolChoice that
+   * requires a call applies to the first answer.
+   */
   maxSteps?: number | undefined;
-  /** Another template than the model's for this conversation: Jinja source, or the name of one of llama.cpp's. */
+  /**
+   * Template for this conversation instead of the model's: Jinja source, or the name of one of
+   * llama.cpp's.
+   */
   chatTemplate?: string | undefined;
 }
 
 const MODEL_CHAT_OPTIONS: Kinds<ModelChatOptions> = { ...CHAT_OPTIONS, maxSteps: whole(1), chatTemplate: KIND.string };
 const MAX_STEPS = 10;
 
-/** Where options.logprobs asks for them: those of the tokens since the event before. */
+/** Log probabilities of the tokens since the previous event, if options.logprobs requests them. */
 export interface EventLogprobs {
   readonly logprobs?: readonly Logprobs[];
 }
 
-/** What model.chat tells: a part of the answer, or what became of a call. */
+/** Event of model.chat: a part of the answer, or the result of a call. */
 export type ModelChatEvent =
   | ({ readonly type: 'content' | 'reasoning'; readonly delta: string } & EventLogprobs)
   | ({ readonly type: 'toolCall'; readonly index: number; readonly call: ToolCall } & EventLogprobs)
   | ({ readonly type: 'toolResult' } & ToolResult)
-  /** First of an answer for which options.onContextFull has left out so many messages. */
+  /** First event of an answer for which options.onContextFull left out `messages` messages. */
   | { readonly type: 'leftOut'; readonly messages: number };
 
-/** A whole answer. Where tools were called in between, texts, calls and ids are those of the last one. */
+/**
+ * A complete answer. If tools were called in between, content, reasoning, calls and ids are those
+ * of the last answer.
+ */
 export interface ChatResult {
   readonly content: string;
-  /** What the model thought before it answered; '' where it did not, or where options.reasoning is false. */
+  /**
+   * The model's reasoning before its answer; '' if there was none or if options.reasoning is false.
+   */
   readonly reasoning: string;
-  /** Calls that nobody has answered. */
+  /** Calls that have no result yet. */
   readonly toolCalls: readonly ToolCall[];
-  /** `stop`: the answer is whole; `tool_calls`: it ends in calls, whose results go into the next messages; `length`: it was cut. */
+  /**
+   * `stop`: the answer is complete; `tool_calls`: it ends in calls, whose results go into the next
+   * messages; `length`: it was cut.
+   */
   readonly finishReason: FinishReason;
-  /** What this adds to the conversation, calls and their results included: the next turn's messages are those given, these, and a user's. */
+  /**
+   * New messages of the conversation, including calls and their results. The next turn's messages
+   * are the given ones, these, and a user's message.
+   */
   readonly messages: readonly ChatMessage[];
-  /** Answers that the model gave: 1 and those after calls. */
+  /** Number of answers: 1, plus 1 after each round of calls. */
   readonly steps: number;
-  /** Messages that were left out for want of room, see onContextFull. */
+  /** Messages that were left out because the context is full, see onContextFull. */
   readonly leftOut: number;
   readonly promptIds: readonly number[];
   readonly ids: readonly number[];
-  /** Where options.logprobs asked for them: one for each of ids. */
+  /** One per element of ids, if options.logprobs requests them. */
   readonly logprobs?: readonly Logprobs[];
-  /** Of all steps together. */
+  /** Sums over all steps. */
   readonly timings: Timings;
 }
 
-/** An answer's events as they come, and the whole. */
+/** Events of an answer as they arrive, and the complete result. */
 export type Chat = Stream<ModelChatEvent, ChatResult>;
 
 type Answer = Omit<ChatResult, 'messages' | 'steps'>;
 
 /**
- * Answers a conversation. Errors come with the first event or the result.
- * @param backendFor gets options that were checked
+ * Answers a conversation. Errors are thrown by the first event or the result.
+ * @param backendFor receives checked options
  */
 export function createChat(
   backendFor: (options: ModelChatOptions) => ChatBackend,
@@ -104,7 +124,10 @@ export function createChat(
   });
 }
 
-/** A conversation with what came after it. An answer that had begun is one message with what it went on with. */
+/**
+ * The conversation with the messages added after it. A continued answer is merged with its
+ * continuation.
+ */
 function joined(messages: readonly ChatMessage[], added: readonly ChatMessage[], goesOn: boolean): readonly ChatMessage[] {
   if (!goesOn) return [...messages, ...added];
   const [begun, answer] = [messages.at(-1)!, added[0]];
@@ -117,7 +140,6 @@ function joined(messages: readonly ChatMessage[], added: readonly ChatMessage[],
   return [...messages.slice(0, -1), whole, ...added.slice(1)];
 }
 
-/** One answer. */
 async function* answerOnce(
   backend: ChatBackend,
   messages: readonly ChatMessage[],
@@ -137,7 +159,8 @@ async function* answerOnce(
       const step = await answer.next();
       if (step.done) {
         const { finishReason, result } = step.value;
-        // An answer that was cut after its first call has no result: its tokens were counted here.
+        // An answer that was cut after its first call has no result, so its tokens were counted
+        // here.
         const seen = {
           promptTokens: chat.promptIds.length,
           promptMs: firstMs,
@@ -170,7 +193,7 @@ async function* answerOnce(
   }
 }
 
-/** An answer as the message that it is in the conversation. */
+/** An answer as a message of the conversation. */
 const messageOf = ({ content, reasoning, toolCalls }: Answer): ChatMessage => ({
   role: 'assistant',
   content,

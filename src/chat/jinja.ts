@@ -1,4 +1,4 @@
-/** Chat templates compiled and rendered, in the environment that transformers gives them. */
+/** Compiles and renders chat templates in the environment that transformers provides. */
 import { parseTemplate } from '../jinja/parser.ts';
 import { render } from '../jinja/render.ts';
 import { Rendering } from '../jinja/runtime.ts';
@@ -9,7 +9,7 @@ export { TemplateRefusal } from '../jinja/globals.ts';
 export { TemplateBudget } from '../jinja/runtime.ts';
 export { strftime } from '../jinja/strftime.ts';
 
-/** Renders with variables, at once or as work with pauses. */
+/** Renders with variables, either in one call or as work with pauses. */
 export interface CompiledJinja {
   (variables: Readonly<Record<string, unknown>>): string;
   work(variables: Readonly<Record<string, unknown>>): Work<string>;
@@ -18,9 +18,10 @@ export interface CompiledJinja {
 /**
  * Compiles a Jinja chat template once; the result renders it with the given variables.
  *
- * @param now the clock behind `strftime_now`
- * @throws TemplateSyntaxError; the returned function throws {@link TemplateRefusal} for `raise_exception`, {@link TemplateBudget} where it does
- * too much, JinjaError for what jinja2 refuses too
+ * @param now the clock for `strftime_now`
+ * @throws TemplateSyntaxError. The returned function throws {@link TemplateRefusal} for
+ * `raise_exception`, {@link TemplateBudget} if it exceeds its limits, and JinjaError for errors of
+ * jinja2.
  */
 export function compileJinja(source: string, now: () => Date = () => new Date()): CompiledJinja {
   const template = notTooDeep(() => parseTemplate(source));
@@ -39,7 +40,9 @@ export function compileJinja(source: string, now: () => Date = () => new Date())
   return Object.assign((variables: Readonly<Record<string, unknown>>) => atOnce(work(variables)), { work });
 }
 
-/** Makes of an error for want of stack, which runtimes name differently, one that says so. */
+/**
+ * Converts a stack overflow, whose error differs between runtimes, into a JinjaError that says so.
+ */
 const tooDeep = (error: unknown): unknown =>
   error instanceof RangeError || (error instanceof Error && error.name === 'InternalError')
     ? new JinjaError('it is nested too deeply', { cause: error })
@@ -53,7 +56,7 @@ function notTooDeep<T>(work: () => T): T {
   }
 }
 
-/** Characters of all strings, keys included. */
+/** Number of characters of all strings, including keys. */
 function charactersOf(value: unknown): number {
   if (typeof value === 'string') return value.length;
   if (typeof value !== 'object' || value === null) return 0;

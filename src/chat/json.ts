@@ -1,7 +1,13 @@
-/** JSON that may not be complete yet: `end` just after a value, or why there is none. */
+/**
+ * End of a JSON value in text that may be incomplete: the offset after it, or the reason why there
+ * is none.
+ */
 export type JsonEnd = { readonly end: number } | 'more' | 'bad';
 
-/** Finds the end of the JSON value that starts at `from`, by its brackets and strings only; JSON.parse judges the rest. */
+/**
+ * Finds the end of the JSON value that starts at `from` by its brackets and strings only.
+ * JSON.parse validates it later.
+ */
 export function jsonEnd(text: string, from: number): JsonEnd {
   const first = text[from];
   if (first === undefined) return 'more';
@@ -38,7 +44,7 @@ function stringEnd(text: string, from: number): JsonEnd {
   return 'more';
 }
 
-/** `text` parsed, or undefined where it is no JSON. */
+/** Parses `text`; undefined if it is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -51,8 +57,9 @@ export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
- * The source text of each member of a valid JSON object (of each element of a list, under its index): numbers keep all
- * their digits and a call's arguments stay as the model wrote them, which keeps the next prompt's prefix the same.
+ * The source text of each member of a valid JSON object (or of each element of a list, by index).
+ * Numbers keep all their digits. A call's arguments stay as the model wrote them, which keeps the
+ * next prompt's prefix the same.
  */
 export function jsonMembers(text: string): Map<string, string> {
   const members = new Map<string, string>();
@@ -75,17 +82,17 @@ export function jsonMembers(text: string): Map<string, string> {
   }
 }
 
-/** Past blanks, commas and colons. */
+/** Skips blanks, commas and colons. */
 function skip(text: string, at: number): number {
   while (at < text.length && ' \n\r\t,:'.includes(text[at])) at++;
   return at;
 }
 
-/** Characters of a value that a message shows, and elements or fields that are looked at for it. */
+/** Limits for a value in a message: characters shown, and elements or fields read. */
 const SHOWN = 80;
 const LOOKED_AT = 10;
 
-/** The beginning of a JSON value, for messages; the rest of it is not looked at. */
+/** The beginning of a JSON value, for messages. The rest of the value is not read. */
 export function shortJson(value: unknown): string {
   const text = value === undefined ? 'nothing' : JSON.stringify(beginning(value, 3));
   return text.length > SHOWN ? `${text.slice(0, SHOWN - 3)}...` : text;

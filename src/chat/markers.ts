@@ -1,25 +1,25 @@
-/** Markers of reasoning and calls, as an answer is searched for them. */
+/** Markers of reasoning and calls to search for in an answer. */
 import type { CallReader } from './calls.ts';
 import type { CallSyntax, ChatFormat } from './formats.ts';
 
-/** Markers that one answer is searched for. */
+/** Markers for one answer. */
 export interface Markers {
-  /** Pairs around reasoning; none if reasoning stays in the content. */
+  /** Marker pairs around reasoning; empty if reasoning stays in the content. */
   readonly reasoning: ChatFormat['reasoning'];
   /** Markers that begin calls. */
   readonly calls: readonly CallSyntax[];
   /** Reader of calls without a marker. */
   readonly bare: CallReader | undefined;
-  /** Words that end content. */
+  /** Markers that end content. */
   readonly inContent: readonly string[];
-  /** Words besides its own end that end reasoning, or are left out of it. */
+  /** Markers, other than the closing one, that end reasoning or are removed from it. */
   readonly inReasoning: readonly string[];
 }
 
 /**
- * The markers of a format that count in an answer.
+ * Selects a format's markers for one answer.
  * @param options.reasoning false: reasoning and its markers stay in the content
- * @param options.calls the format's markers of calls, or none of them
+ * @param options.calls the format's markers of calls, or an empty list
  * @param options.bare a call may begin without a marker
  */
 export function markersOf(
@@ -41,11 +41,13 @@ export function markersOf(
   };
 }
 
-/** The pair of markers that a prompt ends inside of, so that the answer begins with reasoning. */
+/**
+ * The reasoning pair whose start marker ends the prompt, so that the answer begins with reasoning.
+ */
 export const openReasoning = (pairs: ChatFormat['reasoning'], prompt: string): ChatFormat['reasoning'][number] | undefined =>
   pairs.find(({ start }) => prompt.trimEnd().endsWith(start));
 
-/** The first of some words in a text. If several begin at the same place, the longest. */
+/** Finds the first of several words in a text. At equal positions, the longest. */
 export function firstOf(text: string, words: readonly string[]): { at: number; marker: string } {
   let [at, marker] = [-1, ''];
   for (const word of words) {

@@ -1,22 +1,25 @@
-/** The messages of a conversation in OpenAI's spelling, and their parts as templates want them. */
+/** Messages of a conversation in OpenAI's format, and conversion of their parts for templates. */
 import { QuantletError, typeName } from '../errors.ts';
 import { exactJson, parseExactJson } from './exact-json.ts';
 import { isRecord } from './json.ts';
 
-/** A tool call inside an assistant message; `arguments` is JSON text (OpenAI's form) or the object itself. */
+/**
+ * A tool call inside an assistant message; `arguments` is JSON text (OpenAI's form) or the object
+ * itself.
+ */
 export interface ChatToolCall {
   readonly id?: string | undefined;
   readonly type?: 'function' | undefined;
   readonly function: { readonly name: string; readonly arguments: string | object };
 }
 
-/** One part of a message's content. Only text is understood. */
+/** One part of a message's content. Only text is supported. */
 export interface ChatPart {
   readonly type: string;
   readonly text?: string | undefined;
 }
 
-/** A message in OpenAI's spelling, which is also what chat templates read. */
+/** A message in OpenAI's format, which chat templates read as well. */
 export interface ChatMessage {
   readonly role: string;
   readonly content?: string | null | readonly ChatPart[] | undefined;
@@ -40,7 +43,7 @@ export interface ChatTool {
 const kindOf = (value: unknown): string => (Array.isArray(value) ? 'a list' : typeName(value));
 const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
 
-/** @throws QuantletError ERR_INVALID_ARGUMENT where they are no conversation */
+/** @throws QuantletError ERR_INVALID_ARGUMENT if they are not a conversation */
 export function checkMessages(messages: readonly ChatMessage[]): void {
   if (!Array.isArray(messages))
     throw bad(`messages is ${kindOf(messages)}; expected a list of { role, content }. Give a text as [{ role: 'user', content: text }].`);
@@ -53,7 +56,7 @@ export function checkMessages(messages: readonly ChatMessage[]): void {
   }
 }
 
-/** @throws QuantletError ERR_INVALID_ARGUMENT where one has no name */
+/** @throws QuantletError ERR_INVALID_ARGUMENT if a tool has no name */
 export function checkTools(tools: readonly ChatTool[]): void {
   if (!Array.isArray(tools))
     throw bad(`tools is ${kindOf(tools)}; expected a list of { type: 'function', function: { name, parameters } }`);
@@ -63,7 +66,10 @@ export function checkTools(tools: readonly ChatTool[]): void {
   }
 }
 
-/** A tool with its optional fields, which many templates read without asking: a description, and parameters of no arguments. */
+/**
+ * Adds the optional fields that many templates read without a check: a description, and an empty
+ * schema of parameters.
+ */
 export function completeTool(tool: ChatTool): ChatTool {
   const { name, description, parameters, ...others } = tool.function;
   const none = Object.keys(parameters ?? {}).length === 0;
@@ -74,7 +80,11 @@ export function completeTool(tool: ChatTool): ChatTool {
   };
 }
 
-/** A tool whose schema has, at every level, what templates read without asking. For those that refuse it as it came: others write what they get. */
+/**
+ * Adds, at every level of a tool's schema, the fields that some templates read without a check.
+ * Used only after a template refused the original, because other templates would write the
+ * additions.
+ */
 export const fullTool = (tool: ChatTool): ChatTool => ({
   ...tool,
   function: { ...tool.function, parameters: fullSchema({ properties: {}, ...tool.function.parameters }) },
@@ -95,7 +105,7 @@ function fullSchema(given: unknown): Record<string, unknown> {
 }
 
 /**
- * A message's content as one string: text parts joined by a line break.
+ * A message's content as one string: text parts joined by line breaks.
  * @throws QuantletError ERR_INVALID_ARGUMENT for images, audio and other parts that are not text
  */
 export function contentText(content: ChatMessage['content']): string {
@@ -117,22 +127,28 @@ export function contentText(content: ChatMessage['content']): string {
     .join('\n');
 }
 
-/** A prefix and random letters and digits. */
+/** Returns `prefix` followed by random letters and digits. */
 export function newId(prefix: string, length: number): string {
   const letters = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789';
   return prefix + Array.from(crypto.getRandomValues(new Uint8Array(length)), (byte) => letters[byte % letters.length]).join('');
 }
 
-/** An id for a call that its model gave none: nine letters and digits, which the strictest templates (Mistral's) accept when they come back. */
+/**
+ * An id for a call that the model gave none: nine letters and digits, which even the strictest
+ * templates (Mistral's) accept.
+ */
 export const newCallId = (): string => newId('', 9);
 
-/** Arguments as the JSON text of an object, as generated or as OpenAI clients send them. */
+/** A call's arguments as the JSON text of an object. */
 export function argumentsText(call: ChatToolCall): string {
   const given = call.function.arguments;
   return typeof given === 'string' ? given : exactJson(given);
 }
 
-/** Arguments as an object. Text that is not a JSON object stays under one key, so that a template still shows it. */
+/**
+ * A call's arguments as an object. Text that is not a JSON object is put under one key, so that a
+ * template still shows it.
+ */
 export function argumentsObject(call: ChatToolCall): object {
   const given = call.function.arguments;
   if (typeof given !== 'string') return given;
@@ -140,7 +156,7 @@ export function argumentsObject(call: ChatToolCall): object {
     const parsed: unknown = parseExactJson(given === '' ? '{}' : given);
     if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return parsed;
   } catch {
-    // Falls through: history may hold a call whose arguments a model broke off.
+    // Falls through: earlier messages may contain a call whose arguments were cut off.
   }
   return { arguments: given };
 }

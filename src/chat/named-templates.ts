@@ -1,9 +1,10 @@
 /**
- * llama.cpp's built-in chat templates by their names (--chat-template NAME), as Jinja. What each writes is what llama_chat_apply_template of v0.5.0
- * writes; test/golden/chat has its answers. Like there, none knows tools, and the beginning-of-sequence token is the tokenizer's.
+ * llama.cpp's built-in chat templates by name (--chat-template NAME), as Jinja. Each writes the
+ * same text as llama_chat_apply_template of v0.5.0; test/golden/chat has its outputs. As in
+ * llama.cpp, none supports tools, and the tokenizer adds the beginning-of-sequence token.
  */
 
-/** A piece of Jinja: a text as it is, or an expression. */
+/** A piece of Jinja: literal text, or an expression. */
 type Piece = string | { readonly jinja: string };
 
 const ROLE: Piece = { jinja: 'message.role' };
@@ -16,14 +17,14 @@ const write = (...pieces: readonly Piece[]): string =>
     : `{{ ${pieces.map((piece) => (typeof piece === 'string' ? JSON.stringify(piece) : piece.jinja)).join(' + ')} }}`;
 const when = (condition: string, then: string): string => `{% if ${condition} %}${then}{% endif %}`;
 const each = (body: string): string => `{% for message in messages %}${body}{% endfor %}`;
-/** What stands before the answer. */
+/** Text before the answer. */
 const answer = (...pieces: readonly Piece[]): string => (pieces.length === 0 ? '' : when('add_generation_prompt', write(...pieces)));
 
-/** Every message in the same way. */
+/** Writes every message in the same way. */
 const alike = (message: readonly Piece[], ...generation: readonly Piece[]): string => each(write(...message)) + answer(...generation);
 
 type Roles = { readonly [role in 'system' | 'user' | 'assistant' | 'tool' | 'function' | 'other']?: readonly Piece[] };
-/** Each role in its way; roles without one are left out. */
+/** Writes each role by its own pieces; a role without pieces is left out. */
 const byRole = (roles: Roles): string => {
   const { other, ...named } = roles;
   const branches = Object.entries(named).map(([role, pieces]) => `if message.role == '${role}' %}${write(...pieces)}`);
@@ -31,7 +32,7 @@ const byRole = (roles: Roles): string => {
 };
 const turns = (roles: Roles, ...generation: readonly Piece[]): string => each(byRole(roles)) + answer(...generation);
 
-/** Messages whose system texts go into the next user message, with a blank line between. */
+/** Puts system texts into the next user message, with a blank line between. */
 const systemIntoUser = (body: (content: string) => string, trim = ''): string =>
   `{% set ns = namespace(system='') %}${each(
     `{% if message.role == 'system' %}{% set ns.system = ns.system + (message.content${trim}) %}{% else %}${body(
@@ -39,7 +40,7 @@ const systemIntoUser = (body: (content: string) => string, trim = ''): string =>
     )}{% if message.role == 'user' %}{% set ns.system = '' %}{% endif %}{% endif %}`,
   )}`;
 
-/** Llama 2: turns of one user message, the system message within the first, and an answer. */
+/** Llama 2: each turn is a user message (the first includes the system message) and an answer. */
 const llama2 = ({ system = true, bos = false, trim = false } = {}): string => {
   const content: Piece = trim ? TRIMMED : CONTENT;
   return (
@@ -56,7 +57,7 @@ const llama2 = ({ system = true, bos = false, trim = false } = {}): string => {
   );
 };
 
-/** Mistral up to v3: as Llama 2, with other blanks. */
+/** Mistral up to v3: like Llama 2, with other blanks. */
 const mistral = (before: string, after: string, trim = false): string =>
   `{% set ns = namespace(inside=false) %}` +
   each(
@@ -84,7 +85,7 @@ const kimi = (who: string, role: string): readonly Piece[] => [`<|im_${who}|>${r
 const granite3: readonly Piece[] = ['<|start_of_role|>', ROLE, '<|end_of_role|>', CONTENT, '<|end_of_text|>\n'];
 const granite = alike(granite3, '<|start_of_role|>assistant<|end_of_role|>');
 
-/** Ling and Ring: roles in capitals, users being humans. */
+/** Ling and Ring: role names in capitals, HUMAN for the user. */
 const bailing = (end: string, generation: string, first = ''): string =>
   first +
   each(

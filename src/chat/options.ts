@@ -1,4 +1,4 @@
-/** What a conversation takes: of the model, and of whoever asks. */
+/** Options of a conversation, and its requirements of a model. */
 import { GENERATE_OPTIONS } from '../generate/checked.ts';
 import type { GenerateOptions, Generation } from '../generate/generate.ts';
 import { internal, isPlain, KIND, whole, type Kind, type Kinds } from '../options.ts';
@@ -9,25 +9,25 @@ import type { Continuation } from './begun.ts';
 import type { ChatTool } from './messages.ts';
 import type { ChatTemplate } from './template.ts';
 
-/** What chat needs of a model. */
+/** Model interface that chat requires. */
 export interface ChatBackend {
-  /** Tokens of prompt and answer together. */
+  /** Maximum tokens of prompt and answer together. */
   readonly contextLength: number;
-  /** An encoder reads prompts, which take no room from the answer then. */
+  /** An encoder reads the prompt, which then takes no room from the answer. */
   readonly encoder?: boolean | undefined;
-  /** @throws QuantletError ERR_CHAT_TEMPLATE where the model's template does not parse */
+  /** @throws QuantletError ERR_CHAT_TEMPLATE if the model's template does not parse */
   readonly chatTemplate: ChatTemplate;
-  /** Text of the beginning-of-sequence token, '' where the model has none. */
+  /** Text of the beginning-of-sequence token; '' if the model has none. */
   readonly bos: string;
   tokenize(text: string, options?: EncodeOptions): number[];
-  /** The same as work that pauses. Absent: long texts hold up the event loop. */
+  /** tokenize() as work that pauses. If absent, long texts block the event loop. */
   encodeWork?(text: string, options?: EncodeOptions): Work<number[]>;
-  /** Absent: what people say in a conversation can forge control tokens, the ends of turns among them. */
+  /** If absent, message text can forge control tokens, such as the end of a turn. */
   breaksIn?: BreaksIn | undefined;
   generate(prompt: readonly number[], options: GenerateOptions): Generation;
 }
 
-/** Who decides about calls. OpenAI's form of a named tool means the same as the short one. */
+/** Choice about calls. OpenAI's form of a named tool is equivalent to the short one. */
 export type ToolChoice =
   'auto' | 'none' | 'required' | { readonly name: string } | { readonly type: 'function'; readonly function: { readonly name: string } };
 
@@ -47,45 +47,62 @@ const isNamed = (value: unknown): boolean => isPlain(value) && 'name' in value &
 
 export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpecial' | 'onContextFull' | 'keep' | 'spanBudget' | 'begun'> {
   /**
-   * Where a conversation leaves no room for an answer (of maxTokens, a quarter of the context at most). `error` (default): ERR_CONTEXT_FULL where none at all is left.
-   * `shift`: the oldest turns behind the system message are left out, as few as will do. `truncate-middle`: those behind the first turn. The last turn stays.
+   * Behaviour if a conversation leaves no room for an answer. The room wanted is maxTokens, at most
+   * a quarter of the context.
+   *
+   * `error` (default): ERR_CONTEXT_FULL if no room is left at all. `shift`: leaves out the oldest
+   * turns after the system message, as few as possible. `truncate-middle`: the same, but keeps the
+   * first turn. The last turn always stays.
    */
   onContextFull?: GenerateOptions['onContextFull'];
   tools?: readonly ChatTool[] | undefined;
-  /** `auto`: the model decides; `none`: no calls; `required`: a call; a name, here or as OpenAI has it: a call of that tool. */
+  /**
+   * `auto`: the model decides; `none`: no calls; `required`: a call; a name, in the short form or
+   * OpenAI's: a call of that tool.
+   */
   toolChoice?: ToolChoice | undefined;
   /** False: the answer ends after its first call. */
   parallelToolCalls?: boolean | undefined;
   /** False leaves reasoning and its markers in the content. */
   reasoning?: boolean | undefined;
   /**
-   * Tokens of reasoning at most: then its end is written in place of what the model would go on with, as llama.cpp's --reasoning-budget does.
-   * 0: none, and templates that know `enable_thinking` are told so; -1 (default): no limit. Answers that a grammar or a format holds do not reason.
+   * Maximum tokens of reasoning. After these its end marker is written instead of the model's next
+   * token, like llama.cpp's --reasoning-budget. 0: no reasoning; templates with `enable_thinking`
+   * get false. -1 (default): no limit. Answers constrained by a grammar or a format do not reason.
    */
   reasoningBudget?: number | undefined;
-  /** What is written before that end: a last thought in the model's place. Default ''. */
+  /** Text to write before that end marker, as a last thought. Default ''. */
   reasoningBudgetMessage?: string | undefined;
   /**
-   * Read the text of control tokens (`<|im_end|>`) in messages, tools and variables as those tokens, as llama-server does: whoever writes a
-   * message can then write turns of others. Default false: they stay text.
+   * Read the text of control tokens (`<|im_end|>`) in messages, tools and variables as those
+   * tokens, as llama-server does. Then the author of a message can forge turns of others. Default
+   * false: they stay text.
    */
   parseSpecial?: boolean | undefined;
-  /** Further variables of the template, `enable_thinking` for instance. */
+  /** Additional variables of the template, for example `enable_thinking`. */
   templateVariables?: Readonly<Record<string, unknown>> | undefined;
-  /** An answer that fills the context goes on, behind so many tokens of its prompt: what servers are asked for. @internal */
+  /**
+   * Lets an answer continue when the context is full, keeping `keep` tokens of its prompt. Servers
+   * offer this.
+   * @internal
+   */
   answerShift?: { readonly keep: number };
   /**
-   * The last message, the assistant's, is how the answer begins: what comes goes on from there (vLLM's and transformers' name). `true`: with its content,
-   * or with its reasoning where there is no content; `content` and `reasoning` say which. Default false.
+   * The assistant's last message is the beginning of the answer, which the model continues (name
+   * from vLLM and transformers). `true`: continues its content, or its reasoning if it has no
+   * content. `content` and `reasoning` select the part. Default false.
    */
   continueFinalMessage?: Continuation | undefined;
-  /** False: the prompt ends with the last message, without the header of an answer (transformers' name). Default true. */
+  /**
+   * False: the prompt ends with the last message, without the header of an answer (name from
+   * transformers). Default true.
+   */
   addGenerationPrompt?: boolean | undefined;
 }
 
 const { special: _, keep: __, spanBudget: ___, begun: ____, ...TEXT_OPTIONS } = GENERATE_OPTIONS;
 
-/** Every option of a chat; tools are looked into where they are offered. */
+/** Every option of a chat. Tools are checked elsewhere (offeredTools, checkTools). */
 export const CHAT_OPTIONS = {
   ...TEXT_OPTIONS,
   tools: KIND.any,

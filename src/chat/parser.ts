@@ -1,16 +1,19 @@
-/** An answer taken apart as it streams: content, reasoning, tool calls. */
+/** Streaming parser of an answer: content, reasoning, tool calls. */
 import { tailLength } from '../generate/stop.ts';
 import { follows, type CallReader, type ParsedCall } from './calls.ts';
 import type { ChatFormat } from './formats.ts';
 import { firstOf, markersOf, openReasoning, type Markers } from './markers.ts';
 import type { ChatTool } from './messages.ts';
 
-/** A piece of a parsed answer. A call comes whole, once its arguments are complete and valid. */
+/**
+ * A piece of a parsed answer. A call is one piece, emitted once its arguments are complete and
+ * valid.
+ */
 export type ChatEvent =
   | { readonly type: 'content' | 'reasoning'; readonly delta: string }
   | { readonly type: 'toolCall'; readonly index: number; readonly call: ParsedCall };
 
-/** A whole answer taken apart. */
+/** A complete parsed answer. */
 export interface ParsedAnswer {
   readonly content: string;
   readonly reasoning: string;
@@ -18,48 +21,60 @@ export interface ParsedAnswer {
 }
 
 export interface ChatParserOptions {
-  /** The tools that were offered; without any, calls stay content. */
+  /** The offered tools; if empty, calls stay content. */
   readonly tools?: readonly ChatTool[];
   /** The rendered prompt. If it ends inside a `<think>`, the answer begins with reasoning. */
   readonly prompt?: string;
   /** False leaves reasoning and its markers in the content. */
   readonly reasoning?: boolean;
-  /** The beginning of the answer, if the prompt has it. The parser reads it first, without events. */
+  /**
+   * The beginning of the answer, if the prompt contains it. The parser reads it first, without
+   * events.
+   */
   readonly begun?: string;
 }
 
 /** One answer's parser; see {@link createChatParser}. */
 export interface ChatParser {
   push(text: string): ChatEvent[];
-  /** Ends the answer: text that was held back becomes events. */
+  /** Ends the answer: held text becomes events. */
   end(): ChatEvent[];
 }
 
-/** Characters above which a call is read again only when a closing one arrives, so that long arguments take no quadratic time. */
+/**
+ * A longer call is parsed again only when a closing character arrives, so that long arguments do
+ * not take quadratic time.
+ */
 const EAGER_LENGTH = 4096;
 
-/** Failed calls allowed per answer. Past this, everything is content, because each failure may have read to the end. */
+/**
+ * Failed calls allowed per answer. After these everything is content, because each failure may
+ * rescan to the end.
+ */
 const MAX_FAILED = 100;
 
 /**
- * Takes a model's answer apart while it arrives: content, reasoning, tool calls.
+ * Creates a parser that splits a model's answer into content, reasoning and tool calls as it
+ * arrives.
  *
- * Pieces may be cut anywhere; the events in sum depend on the text alone. Held back is only text that may still become
- * a marker or a call. Text that begins like a call but is not one (malformed JSON, wrong shape) becomes content, with
- * its markers. Blanks next to markers belong to no part and are left out.
+ * Pieces may be cut anywhere; the events in sum depend on the text alone. The parser holds only
+ * text that may still become a marker or a call. Text that begins like a call but is not one
+ * (malformed JSON, wrong shape) becomes content, with its markers. Blanks next to markers are
+ * removed.
  */
 export function createChatParser(format: ChatFormat, options: ChatParserOptions = {}): ChatParser {
   const { begun = '' } = options;
   if (begun === '') return new AnswerParser(format, options);
   const known = parseAnswer(format, begun, { ...options, begun: '' });
-  // Whole calls are the client's own.
+  // The given beginning contains complete calls, which belong to the client: parse the continuation
+  // only.
   return known.toolCalls.length > 0 ? new AnswerParser(format, options) : new ContinuedParser(format, options, begun, known);
 }
 
 /** Parser of an answer that continues a known text. Events of the known text are left out. */
 class ContinuedParser implements ChatParser {
   readonly #parser: AnswerParser;
-  /** Known characters still to come. */
+  /** Known characters that have not been skipped yet. */
   readonly #known: Record<'content' | 'reasoning', number>;
 
   constructor(format: ChatFormat, options: ChatParserOptions, begun: string, known: ParsedAnswer) {
@@ -78,7 +93,7 @@ class ContinuedParser implements ChatParser {
 
   #continue(events: readonly ChatEvent[]): ChatEvent[] {
     return events.flatMap((event) => {
-      // Known text of another part that was held back has become a marker or a call.
+      // Held text that was known as another part has become a marker or a call.
       if (event.type !== 'content') this.#known.content = 0;
       if (event.type !== 'reasoning') this.#known.reasoning = 0;
       return this.#withoutKnown(event);
@@ -97,13 +112,15 @@ type TextState = { readonly part: 'content' } | { readonly part: 'reasoning'; re
 /** States of the parser: the part that the held text belongs to. */
 type State =
   | TextState
-  /** A possible call. If the text is not a call, it returns to the part around it, after `opener`. */
+  /**
+   * A possible call. If the text is not a call, it returns to the part around it, after `opener`.
+   */
   | { readonly part: 'call'; readonly read: CallReader; readonly opener: string; readonly around: TextState };
 const CONTENT: TextState = { part: 'content' };
 
 /**
- * State machine for one answer. Each of the methods #content, #reasoning and #call consumes text from the front of
- * `#held` and returns true if there may be more to consume without further input.
+ * State machine for one answer. Each of the methods #content, #reasoning and #call consumes text
+ * from the front of `#held` and returns true if there may be more to consume without further input.
  */
 class AnswerParser implements ChatParser {
   readonly #tools: readonly ChatTool[];
@@ -117,11 +134,11 @@ class AnswerParser implements ChatParser {
   #events: ChatEvent[] = [];
   /** Only blanks since the start or the last marker. */
   #fresh = true;
-  /** A marker came before, so that blanks at the start of the next part are left out. */
+  /** A marker came before, so blanks at the start of the next part are removed. */
   #trims: boolean;
   /** Reasoning may still begin: nothing but blanks came before. */
   #mayReason = true;
-  /** A marker that the prompt already has does not return to the content. */
+  /** The prompt contains the opening marker, so a failed call does not return it to the content. */
   #openerInPrompt: boolean;
   #calls = 0;
   #failedCalls = 0;
@@ -191,7 +208,10 @@ class AnswerParser implements ChatParser {
     return false;
   }
 
-  /** Enters the reasoning or the bare call that content starts with. False: more text is needed; undefined: neither. */
+  /**
+   * Enters the reasoning or the bare call that content starts with. False: more text is needed;
+   * undefined: neither.
+   */
   #partAtStart(final: boolean): boolean | undefined {
     const held = this.#held;
     const start = held.length - held.trimStart().length;
@@ -279,7 +299,7 @@ class AnswerParser implements ChatParser {
     this.#emit(type, part);
   }
 
-  /** Adds text to the events; text of one part in a row is one event. */
+  /** Adds text to the events. Consecutive text of one part is one event. */
   #emit(type: 'content' | 'reasoning', delta: string): void {
     const last = this.#events.at(-1);
     if (delta === '') return;
@@ -288,7 +308,7 @@ class AnswerParser implements ChatParser {
   }
 }
 
-/** The whole answer at once, with the same rules. */
+/** Parses a complete answer by the same rules. */
 export function parseAnswer(format: ChatFormat, text: string, options?: ChatParserOptions): ParsedAnswer {
   const parser = createChatParser(format, options);
   return collectEvents([...parser.push(text), ...parser.end()]);

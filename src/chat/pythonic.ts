@@ -1,15 +1,21 @@
-/** Readers of tool calls written as Python calls (LFM2, Llama 3's built-in tools) and in Gemma 4's notation. */
+/**
+ * Readers of tool calls written as Python calls (LFM2, Llama 3's built-in tools) and in Gemma 4's
+ * notation.
+ */
 import type { CallRead, CallReader, ParsedCall } from './calls.ts';
 
-/** A cursor over Python source; `more` is thrown where the text ends too early, `bad` where it is no such source. */
+/**
+ * A cursor in Python source. Halt is thrown with `more` if the text ends too early, `bad` if it is
+ * not such source.
+ */
 interface Cursor {
   readonly text: string;
   at: number;
-  /** Lists and dictionaries that are open. */
+  /** Number of open lists and dictionaries. */
   depth: number;
 }
 
-/** Literals inside literals: each is a call inside a call. */
+/** Maximum nesting of literals: each level is a recursive call. */
 const MAX_DEPTH = 200;
 
 class Halt extends Error {
@@ -93,7 +99,7 @@ function literal(c: Cursor): string {
   return token;
 }
 
-/** The items up to `close`, the opening bracket included, joined by commas. */
+/** Reads items up to `close`, starting at the opening bracket; returns them joined by commas. */
 function items(c: Cursor, close: string, item: () => string): string {
   c.at++;
   if (++c.depth > MAX_DEPTH) throw new Halt('bad');
@@ -117,10 +123,13 @@ function callOf(c: Cursor): ParsedCall {
   return { id: undefined, name, arguments: `{${args}}` };
 }
 
-/** `[name(key=value), ...]` or `name(key=value)`, keyword arguments with literal values (LFM2, Llama 3's built-in tools), up to an optional `close`. */
+/**
+ * Reads `[name(key=value), ...]` or `name(key=value)` up to an optional `close`. Arguments have
+ * keywords and literal values (LFM2, Llama 3's built-in tools).
+ */
 export function pythonReader(close: string): CallReader {
   return (text, final): CallRead => {
-    // word() waits for a character behind a word: at the end of the text a blank is that.
+    // word() needs a character after a word, so a blank is added at the end of complete text.
     const c: Cursor = { text: final ? `${text} ` : text, at: 0, depth: 0 };
     try {
       const calls: ParsedCall[] = [];
@@ -144,7 +153,10 @@ export function pythonReader(close: string): CallReader {
   };
 }
 
-/** Gemma 4's `call:name{key:<|"|>text<|"|>,n:3}`: JSON with bare keys and a token for the quotes. */
+/**
+ * Reads Gemma 4's `call:name{key:<|"|>text<|"|>,n:3}`: JSON with bare keys and a special token as
+ * the quote.
+ */
 export function gemmaReader(close: string): CallReader {
   return (text, final): CallRead => {
     const at = text.indexOf(close);

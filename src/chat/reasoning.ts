@@ -1,11 +1,13 @@
-/** A conversation's options of reasoning: what its template is told, and how long the model may go on. */
+/** Reasoning options of a conversation: variables for its template, and the token budget. */
 import type { GenerateOptions } from '../generate/generate.ts';
 import type { ChatFormat } from './formats.ts';
 import { openReasoning } from './markers.ts';
 import type { ChatBackend, ChatOptions } from './options.ts';
 import type { RenderOptions } from './template.ts';
 
-/** The variables that the template is given: those of the options, and that nothing is to be reasoned where the budget is 0. */
+/**
+ * Variables for the template: those of the options, and `enable_thinking: false` for a budget of 0.
+ */
 export function templateExtra({
   reasoningBudget,
   templateVariables,
@@ -14,7 +16,7 @@ export function templateExtra({
   return none || templateVariables ? { extra: { ...none, ...templateVariables } } : {};
 }
 
-/** A budget as generate() takes it, for models that reason between marks. */
+/** The budget in generate()'s form, for models that reason between markers. */
 export function reasoningLimit(
   backend: ChatBackend,
   { reasoning, reasoningAnywhere: anywhere }: ChatFormat,

@@ -1,4 +1,4 @@
-/** Calls and their results as a template can write them: a result next to its call, one call a message. */
+/** Adapts calls and results to a template: a result next to its call, one call per message. */
 import type { ChatCapabilities, TextPart } from './capabilities.ts';
 import { parseExactJson, type NumberMarks } from './exact-json.ts';
 import { textOf, type Draft } from './turns.ts';
@@ -10,16 +10,17 @@ interface Call {
 
 const callsOf = (draft: Draft | undefined): readonly Call[] => (draft?.tool_calls ?? []) as readonly Call[];
 
-/** A result as a user says it, where the template has no place for it. */
+/** A result as text of a user's message, for templates that cannot write it otherwise. */
 export const resultText = (content: string | readonly TextPart[]): string => `<tool_response>\n${textOf(content)}\n</tool_response>`;
 
 /**
- * Results that name no call of the message before them get the id of its first call that has no result; where the template wants them there, results
- * that come later go next to their calls, and those of calls that nobody made are what a user says.
+ * Assigns results to calls. A result that names no call of the preceding message gets the id of
+ * that message's first call without a result. If the template needs it, late results move next to
+ * their calls, and results without a call become user messages.
  */
 export function placeResults(drafts: readonly Draft[], { lateResults, strayResults }: ChatCapabilities): Draft[] {
   const out: Draft[] = [];
-  /** Index in `out` of the message that called last, and where its next result goes. */
+  /** Index in `out` of the last message with calls, and the index for its next result. */
   let caller = -1;
   let next = 0;
   let open: Call[] = [];
@@ -45,14 +46,14 @@ export function placeResults(drafts: readonly Draft[], { lateResults, strayResul
 }
 
 /**
- * Calls of one message with ids of their own, and their results with the same: in the order of both where an id comes twice. Where the template does
- * not write ids again that came before, those of later messages too.
- * @param write an id as the template takes it
+ * Makes the ids of one message's calls unique, and renames their results in the same order. If the
+ * template does not write repeated ids, ids are unique in the whole conversation.
+ * @param write converts an id to the form that the template accepts
  */
 export function distinctIds(drafts: readonly Draft[], { repeatedIds }: ChatCapabilities, write: (id: string) => string): Draft[] {
   const taken = new Set(drafts.flatMap(callsOf).map(({ id }) => id));
   let seen = new Set<string>();
-  /** Ids as they are written by ids as they came, of calls that wait for their results. */
+  /** New ids by original id, for calls that wait for their results. */
   const written = new Map<string, string[]>();
   const own = (id: string): string => {
     if (!seen.has(id)) return id;
@@ -103,7 +104,7 @@ export function splitCalls(drafts: readonly Draft[]): Draft[] {
   return out;
 }
 
-/** A result as JSON, where it is JSON. */
+/** Parses a result as JSON; other content is returned unchanged. */
 function responseOf(content: unknown, numbers: NumberMarks): unknown {
   try {
     return numbers.mark(parseExactJson(textOf(content as string)));
@@ -112,7 +113,10 @@ function responseOf(content: unknown, numbers: NumberMarks): unknown {
   }
 }
 
-/** Results as a field of the message that calls, and the answer that follows in it too: Gemma 4's first templates. */
+/**
+ * Puts results into a field of the calling message, and also the answer that follows, as Gemma 4's
+ * first templates want it.
+ */
 export function joinResponses(drafts: readonly Draft[], numbers: NumberMarks): Draft[] {
   const out: Draft[] = [];
   for (let i = 0; i < drafts.length; i++) {

@@ -1,4 +1,7 @@
-/** One answer of a conversation: rendered, generated, parsed, with the grammar that its tools and format ask for. */
+/**
+ * Runs one answer of a conversation: render, generate and parse, with the grammar that tools and
+ * format require.
+ */
 import { QuantletError } from '../errors.ts';
 import { reserved } from '../generate/checked.ts';
 import type { FinishReason, GenerateOptions, GenerationPart, GenerationResult } from '../generate/generate.ts';
@@ -15,18 +18,21 @@ import { namedTool, type ChatBackend, type ChatOptions } from './options.ts';
 import { reasoningLimit, templateExtra } from './reasoning.ts';
 import { templateFor, type RenderOptions } from './template.ts';
 
-/** A conversation made ready: everything that can be wrong with it is found before it waits for a place. */
+/** A prepared conversation. All errors of a request are found before it waits in the queue. */
 export interface PreparedChat {
   readonly prompt: string;
-  /** The prompt up to where its reasoning or content began, where it ends within an answer. */
+  /**
+   * For a prompt that ends within an answer: the prompt up to the start of that reasoning or
+   * content.
+   */
   readonly opening?: string;
   readonly promptIds: readonly number[];
-  /** Messages that were left out for want of room, see ChatOptions.onContextFull. */
+  /** Messages that were left out because the context is full, see ChatOptions.onContextFull. */
   readonly leftOut: number;
   readonly options: ChatOptions;
 }
 
-/** One generated part and what it completed. */
+/** One generated part, and the events that it completed. */
 export interface ChatStep {
   readonly events: readonly ChatEvent[];
   readonly part: GenerationPart | undefined;
@@ -34,17 +40,21 @@ export interface ChatStep {
 
 export interface ChatOutcome {
   readonly finishReason: FinishReason;
-  /** Undefined where the answer was cut after its first call. */
+  /** Undefined if the answer was cut after its first call. */
   readonly result: GenerationResult | undefined;
 }
 
-/** The cause of ERR_CONTEXT_FULL where a prompt alone is too long. */
+/** The cause of ERR_CONTEXT_FULL if a prompt alone is too long. */
 export interface ContextFull {
   readonly promptTokens: number;
   readonly contextLength: number;
 }
 
-/** Context minus prompt (which takes no room where an encoder reads it): how many tokens may still come. @throws QuantletError ERR_CONTEXT_FULL where none may */
+/**
+ * The number of tokens that may follow a prompt: the context minus the prompt, or all of the
+ * context if an encoder reads the prompt.
+ * @throws QuantletError ERR_CONTEXT_FULL if there is no room
+ */
 export function roomFor(promptTokens: number, { contextLength, encoder = false }: Pick<ChatBackend, 'contextLength' | 'encoder'>): number {
   if (promptTokens < contextLength) return encoder ? contextLength : contextLength - promptTokens;
   throw new QuantletError(
@@ -62,7 +72,7 @@ export function prepareChat(backend: ChatBackend, messages: readonly ChatMessage
   return atOnce(prepareChatWork(backend, messages, options));
 }
 
-/** The same as work that pauses. */
+/** prepareChat() as work that pauses. */
 export function* prepareChatWork(backend: ChatBackend, messages: readonly ChatMessage[], options: ChatOptions): Work<PreparedChat> {
   const { render, prepared } = conversationOf(backend, options);
   const { contextLength } = backend;
@@ -76,13 +86,18 @@ export function* prepareChatWork(backend: ChatBackend, messages: readonly ChatMe
   return prepared(left, { maxTokens });
 }
 
-/** A conversation as its prompt, however long it is: prepareChatWork() without a look at the context. */
+/**
+ * The prompt of a conversation of any length: prepareChatWork() without the check of the context.
+ */
 export function* chatPromptWork(backend: ChatBackend, messages: readonly ChatMessage[], options: ChatOptions): Work<PreparedChat> {
   const { render, prepared } = conversationOf(backend, options);
   return prepared({ prompt: yield* render(messages), leftOut: 0 }, {});
 }
 
-/** What the options of a conversation say of its prompt. @throws ERR_INVALID_ARGUMENT */
+/**
+ * Evaluates the options that concern the prompt.
+ * @throws ERR_INVALID_ARGUMENT
+ */
 function conversationOf(
   backend: ChatBackend,
   options: ChatOptions,
@@ -127,15 +142,16 @@ interface Prompt {
   readonly promptIds: number[];
   readonly opening: string | undefined;
 }
-/** A conversation's prompt, and how many of its messages are not in it. */
+/** A prompt, and the number of messages that were left out of it. */
 interface Left {
   readonly prompt: Prompt;
   readonly leftOut: number;
 }
 
 /**
- * Leaves out the oldest turns: as few as give a prompt of at most `most` tokens, all but the last where none does. A turn begins with a message of a user;
- * what comes before the first (the system message), and the first `keep` turns, stay.
+ * Leaves out as few of the oldest turns as needed for a prompt of at most `most` tokens, or all but
+ * the last turn if that is not enough. A turn begins with a user's message. The messages before the
+ * first turn (the system message) and the first `keep` turns stay.
  */
 function* leaveOut(
   messages: readonly ChatMessage[],
@@ -162,7 +178,7 @@ function* leaveOut(
   return best;
 }
 
-/** A conversation's options as its template takes them. */
+/** A conversation's options in the form that its template takes. */
 export const renderOptions = (
   messages: readonly ChatMessage[],
   options: Pick<
@@ -177,10 +193,10 @@ export const renderOptions = (
   ...templateExtra(options),
 });
 
-/** A conversation as its template writes it, and its tokens. */
+/** Renders a conversation and tokenizes it. */
 function* promptOf(backend: ChatBackend, conversation: RenderOptions): Work<Prompt> {
   const { text, breaks, opening } = yield* backend.chatTemplate.renderWork(conversation);
-  // Where the template writes the beginning-of-sequence token, the tokenizer must not add another one.
+  // If the template writes the beginning-of-sequence token, the tokenizer must not add another one.
   const { length: bos } = backend.bos;
   const bare = bos > 0 && text.startsWith(backend.bos) ? text.slice(bos) : undefined;
   const withBos = yield* encode(backend, bare ?? text, {
@@ -195,7 +211,7 @@ function* promptOf(backend: ChatBackend, conversation: RenderOptions): Work<Prom
   return { text, promptIds, opening };
 }
 
-/** A backend's tokenize(), with pauses where it knows how. */
+/** A backend's tokenize(), with pauses if the backend supports them. */
 export function* encode(backend: Pick<ChatBackend, 'tokenize' | 'encodeWork'>, text: string, options: EncodeOptions): Work<number[]> {
   return backend.encodeWork ? yield* backend.encodeWork(text, options) : backend.tokenize(text, options);
 }
@@ -205,10 +221,10 @@ function startsWithBos(backend: ChatBackend, ids: readonly number[]): boolean {
   return ids[0] === bos;
 }
 
-/** The part of the answer that the prompt has. */
+/** The part of the answer that the prompt already contains. */
 const begunText = ({ prompt, opening }: PreparedChat): string => (opening === undefined ? '' : prompt.slice(opening.length));
 
-/** What the model is asked for an answer, and the format in which it writes it. */
+/** The options of the generation, and the format in which the model writes its answer. */
 export function generationOf(
   backend: ChatBackend,
   chat: PreparedChat,
@@ -248,14 +264,17 @@ export function generationOf(
       special: true,
       ...(answerShift ? { onContextFull: 'shift', ...answerShift } : {}),
       ...(format ? { responseFormat: format } : {}),
-      // Blanks may stand before any JSON.
+      // Blanks may precede any JSON.
       ...(free || begun === '' ? {} : { begun: json ? begun.trimStart() : begun }),
       ...(free ? reasoningLimit(backend, written, prompt, reasoningBudget, reasoningBudgetMessage) : {}),
     },
   };
 }
 
-/** Generates the answer; each step has the events that its token completed. The return value is the outcome. */
+/**
+ * Generates the answer. Each step has the events that its token completed. The return value is the
+ * outcome.
+ */
 export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncGenerator<ChatStep, ChatOutcome> {
   const { tools = [], parallelToolCalls } = chat.options;
   const { options, format, reasoning } = generationOf(backend, chat);
@@ -284,8 +303,8 @@ function upToFirstCall(events: readonly ChatEvent[]): readonly ChatEvent[] {
 }
 
 /**
- * The format that a tool choice and a response format ask for together: a call where one is required; a call or the
- * answer's own schema where the model may choose.
+ * Combines a tool choice and a response format. If a call is required, the format is a call;
+ * otherwise it is a call or the answer's own schema.
  */
 function constraint(
   tools: readonly ChatTool[],
@@ -314,7 +333,10 @@ function callSchema(tool: ChatTool, index: number, definitions: Record<string, o
   };
 }
 
-/** A schema put inside another: its references, which start at its own root, are made to start at a definition. */
+/**
+ * Moves a schema into the definitions of another. References to its own root are rewritten to the
+ * definition.
+ */
 function rooted(schema: object, name: string, definitions: Record<string, object>): object {
   if (!bigJson(schema).includes('"$ref"')) return schema;
   const move = (value: unknown): unknown => {

@@ -1,4 +1,4 @@
-/** A model's chat template, with what it cannot express made up for. */
+/** A model's chat template, with workarounds for missing capabilities. */
 import { QuantletError } from '../errors.ts';
 import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
@@ -18,11 +18,13 @@ export interface RenderOptions {
   readonly tools?: readonly ChatTool[] | undefined;
   /** End with the header of the assistant's answer. Default true. */
   readonly addGenerationPrompt?: boolean | undefined;
-  /** End within the last message, the assistant's, which the answer goes on with. Default false. */
+  /** End within the assistant's last message, which the answer continues. Default false. */
   readonly continueFinal?: Continuation | undefined;
-  /** Further variables of the template, `enable_thinking` for instance. */
+  /** Additional variables of the template, for example `enable_thinking`. */
   readonly extra?: Readonly<Record<string, unknown>> | undefined;
-  /** Finds control tokens in what people wrote, which are then to stay text. Absent: they are read. */
+  /**
+   * Finds control tokens in message text, which then stay text. If absent, they are read as tokens.
+   */
   readonly breaksIn?: BreaksIn | undefined;
 }
 
@@ -30,19 +32,27 @@ export interface ChatTemplate {
   /** The Jinja source in use. */
   readonly source: string;
   readonly capabilities: ChatCapabilities;
-  /** The template that conversations with tools are written by, where the model has another for these; render() takes it by itself. */
+  /**
+   * The model's separate template for conversations with tools, if any. render() selects it
+   * automatically.
+   */
   readonly toolUse: ChatTemplate | undefined;
-  /** How its model writes reasoning and tool calls: for createChatParser. */
+  /** The model's notation of reasoning and tool calls, for createChatParser. */
   readonly format: ChatFormat;
-  /** For people: what is missing and what was done instead. */
+  /** Messages for people about missing capabilities and the workarounds in use. */
   readonly warnings: readonly string[];
   /**
-   * The conversation as the model's prompt. Special tokens are written as text, the beginning-of-sequence token included
-   * where the template writes it: tokenize with special tokens parsed and without adding a second one.
-   * @throws QuantletError ERR_CHAT_TEMPLATE with the template's own words; ERR_INVALID_ARGUMENT for content that is no text
+   * Renders the conversation as the model's prompt. Special tokens are written as text, including
+   * the beginning-of-sequence token if the template writes it. So tokenize with special tokens
+   * parsed and without adding a second one.
+   * @throws QuantletError ERR_CHAT_TEMPLATE with the template's own words; ERR_INVALID_ARGUMENT for
+   * content that is not text
    */
   render(options: RenderOptions): string;
-  /** The same as work that pauses, with the offsets that keep what people wrote from being read as control tokens. */
+  /**
+   * render() as work that pauses, also returning the offsets that keep message text from being read
+   * as control tokens.
+   */
   renderWork(options: RenderOptions): Work<BegunPrompt>;
 }
 
@@ -53,7 +63,10 @@ export interface TemplateSources {
   readonly toolUse?: string | undefined;
 }
 
-/** The templates of a file. Where it has only the one for tools, that one serves all conversations, as in llama.cpp. */
+/**
+ * The templates of a file. If it has only the one for tools, that one serves all conversations, as
+ * in llama.cpp.
+ */
 export function fileTemplates(metadata: ReadonlyMap<string, unknown>): TemplateSources {
   const text = (key: string): string | undefined => {
     const value = metadata.get(key);
@@ -64,19 +77,22 @@ export function fileTemplates(metadata: ReadonlyMap<string, unknown>): TemplateS
   return source === undefined || source === 'chatml' ? { source: toolUse ?? source } : { source, toolUse };
 }
 
-/** The template that a conversation with these tools is written by. */
+/** Selects the template for a conversation with these tools. */
 export const templateFor = (template: ChatTemplate, tools: readonly ChatTool[] | undefined): ChatTemplate =>
   tools && tools.length > 0 ? (template.toolUse ?? template) : template;
 
 /**
- * A chat template ready to render, with what it does not support made up for: a system message goes into the first user
- * message, tools into the system message, tool calls and results into text, content parts into strings and back.
+ * Creates a chat template that works around missing support. A system message goes into the first
+ * user message, tools into the system message, and tool calls and results into text. Content parts
+ * become strings or the reverse.
  *
- * @param source Jinja source (GGUF: tokenizer.chat_template), or the name of one of llama.cpp's templates; undefined or empty: ChatML, with a warning
- * @param tokens texts of the special tokens that templates write
- * @param options.now the clock behind `strftime_now` and Llama 3's date
- * @param options.toolUse Jinja source for conversations with tools, in place of `source`
- * @throws QuantletError ERR_CHAT_TEMPLATE where the source is no template
+ * @param source Jinja source (GGUF: tokenizer.chat_template), or the name of one of llama.cpp's
+ * templates. If empty, uses ChatML and warns.
+ * @param tokens texts of special tokens
+ * @param options.now the clock for `strftime_now` and Llama 3's date
+ * @param options.toolUse Jinja source for conversations with tools
+ * @throws QuantletError ERR_CHAT_TEMPLATE if the source is not a template
+ *
  */
 export function createChatTemplate(
   source: string | undefined,
@@ -89,7 +105,8 @@ export function createChatTemplate(
         'The model has no chat template (tokenizer.chat_template); ChatML is used. Give the right one as chatTemplate if the answers look wrong.',
       ];
   const given = (source && Object.hasOwn(NAMED_TEMPLATES, source) ? NAMED_TEMPLATES[source] : source) || NAMED_TEMPLATES.chatml;
-  // As Jinja2 and llama.cpp's lexer do: their blocks, and the model, know \n alone.
+  // Normalises line breaks as Jinja2 and llama.cpp's lexer do: their block rules, and the model,
+  // know only \n.
   const text = given.replace(/\r\n?/g, '\n');
   const raw = createRaw(text, tokens, options.now);
   const { capabilities, sample } = probe((variables) => rawAtOnce(raw, variables));
@@ -128,10 +145,13 @@ export function createChatTemplate(
 
 const templateError = (message: string, cause: unknown): QuantletError => new QuantletError('ERR_CHAT_TEMPLATE', message, { cause });
 
-/** The template's own output for some variables. */
+/** Renders the template itself, without workarounds. */
 type Raw = (variables: Readonly<Record<string, unknown>>) => Work<string>;
 
-/** Compiles a template, and gives it the variables that all templates have. @throws QuantletError ERR_CHAT_TEMPLATE */
+/**
+ * Compiles a template and adds the variables that all templates get.
+ * @throws QuantletError ERR_CHAT_TEMPLATE
+ */
 function createRaw(text: string, tokens: { bos?: string; eos?: string }, clock: (() => Date) | undefined): Raw {
   let compiled: CompiledJinja;
   try {
@@ -154,7 +174,7 @@ function rawAtOnce(raw: Raw, variables: Readonly<Record<string, unknown>>): stri
   }
 }
 
-/** Writes conversations by a compiled template. */
+/** Writes conversations with a compiled template. */
 class PromptWriter {
   readonly #text: string;
   readonly #raw: Raw;
@@ -170,7 +190,10 @@ class PromptWriter {
     this.#read = readByTemplate(text);
   }
 
-  /** The prompt of a conversation. If the template refuses its tools, they are described in full. */
+  /**
+   * The prompt of a conversation. If the template refuses it with these tools, renders again with
+   * complete tool schemas.
+   */
   *write(options: RenderOptions): Work<RenderedPrompt> {
     const { messages, tools: offered = [], extra = {}, breaksIn } = options;
     const given = (): string => bigJson([messages, offered, extra]) + this.#text;
@@ -192,7 +215,10 @@ class PromptWriter {
     }
   }
 
-  /** @param marks stand-ins for text that could be read as control tokens, and for numbers; they are replaced in the prompt */
+  /**
+   * @param marks stand-ins for text that could be read as control tokens, and for numbers; removed
+   * from the prompt
+   */
   *#prompt(
     { messages, addGenerationPrompt = true, extra = {} }: RenderOptions,
     tools: readonly ChatTool[],
@@ -216,7 +242,11 @@ class PromptWriter {
   }
 }
 
-/** A conversation that ends with calls, and the header of the next answer, where the template leaves out the calls before a header. */
+/**
+ * A conversation that ends with calls, followed by an answer's header, for templates that leave out
+ * the calls before a header. The header is the difference between two renderings of the messages
+ * before the calls.
+ */
 function* withHeader(raw: Raw, variables: Readonly<Record<string, unknown>> & { readonly messages: readonly object[] }): Work<string> {
   const whole = yield* raw({ ...variables, add_generation_prompt: false });
   const before = { ...variables, messages: variables.messages.slice(0, -1) };
@@ -227,7 +257,10 @@ function* withHeader(raw: Raw, variables: Readonly<Record<string, unknown>> & { 
   return whole + open.slice(same);
 }
 
-/** A text that is no template would be sent to the model in place of the conversation. */
+/**
+ * Error for a text that is not a template: it would be sent to the model instead of the
+ * conversation.
+ */
 function readsNothing(text: string): QuantletError {
   const names = Object.keys(NAMED_TEMPLATES);
   const [near] = text.length < 40 ? nearest(text, names, 2) : [];
@@ -240,7 +273,10 @@ function readsNothing(text: string): QuantletError {
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).replace(/\.$/, '');
 
-/** What a few templates read besides: the date, as llama.cpp gives it, and the tools under other names (Firefunction's as JSON text, SmolLM3's). */
+/**
+ * Additional variables for a few templates: the date, as in llama.cpp, and the tools under other
+ * names (as JSON text for Firefunction, as a list for SmolLM3).
+ */
 function aliases(source: string, tools: unknown, date: Date): Record<string, unknown> {
   const given: Record<string, unknown> = { date_string: strftime('%d %b %Y', date), datetime: strftime('%b %d %Y', date) };
   const offered = Array.isArray(tools) && tools.length > 0;
@@ -250,8 +286,8 @@ function aliases(source: string, tools: unknown, date: Date): Record<string, unk
 }
 
 /**
- * Control tokens that a template looks for in what the assistant said before, to leave out its reasoning, say: there they are read, or the
- * template would not find them.
+ * Strings that a template searches for in earlier answers, for example to remove their reasoning.
+ * Control tokens among them stay unmarked in answers, or the template would not find them.
  */
 function readByTemplate(source: string): ReadonlySet<string> {
   return new Set(

@@ -1,4 +1,4 @@
-/** Tools that the program brings along: offered to the model, called when it asks, their results given back to it. */
+/** Tools of the program: offered to the model, run on its request, their results returned to it. */
 import { QuantletError, tell } from '../errors.ts';
 import { schemaOf } from '../grammar/schema-source.ts';
 import { checkOptions, KIND, oneOf, required, type Kind, type Kinds } from '../options.ts';
@@ -6,36 +6,41 @@ import { isRecord } from './json.ts';
 import type { ParsedCall } from './calls.ts';
 import type { ChatTool } from './messages.ts';
 
-/** A call that the model made, with the id that its result names. */
+/** A call by the model, with the id that its result names. */
 export interface ToolCall extends ParsedCall {
   readonly id: string;
 }
 
-/** A function for the model to call. */
+/** A function that the model may call. */
 export interface ToolDefinition {
   readonly description?: string;
-  /** The arguments' JSON schema, or a validator that gives one (zod 4.2, ArkType: see ResponseFormat). */
+  /**
+   * The arguments' JSON schema, or a validator that provides one (zod 4.2, ArkType: see
+   * ResponseFormat).
+   */
   readonly parameters?: object;
   /**
-   * Does it. What it gives (a text, or anything that JSON can say) is what the model gets; what it throws, the model gets as the error it is.
-   * Without it a call ends the answer, with the finishReason `tool_calls`.
-   * @param args the arguments that the model wrote, parsed: JSON, but not held against `parameters` unless a toolChoice asked for the call
+   * Runs the tool. The model gets the returned value (a text, or anything that JSON can represent),
+   * or the thrown error as a message. If absent, a call ends the answer with the finishReason
+   * `tool_calls`.
+   * @param args the model's arguments, parsed as JSON. They are not validated against `parameters`,
+   * unless a toolChoice required the call.
    */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what they are is for the caller's own function to say
   execute?(args: any, call: { readonly id: string; readonly name: string; readonly signal: AbortSignal | undefined }): unknown;
 }
 
-/** Tools by their names. */
+/** Tools by name. */
 export interface ToolSet {
   readonly [name: string]: ToolDefinition;
 }
 
-/** What became of a call. */
+/** Result of a call. */
 export interface ToolResult {
   readonly call: ToolCall;
-  /** What the model is told. */
+  /** Text for the model. */
   readonly text: string;
-  /** Whether the tool threw, or the arguments were no JSON. */
+  /** True if the tool threw, or the arguments were not JSON. */
   readonly failed: boolean;
 }
 
@@ -52,8 +57,8 @@ const FUNCTION: Kinds<ChatTool['function']> = {
 };
 
 /**
- * Tools as the model is told of them.
- * @throws ERR_INVALID_ARGUMENT for a set with something else in it
+ * Converts tools to the form that the model's template takes.
+ * @throws ERR_INVALID_ARGUMENT for an invalid set
  */
 export function offeredTools(tools: readonly ChatTool[] | ToolSet | undefined): readonly ChatTool[] {
   if (tools === undefined) return [];
@@ -74,11 +79,11 @@ export function offeredTools(tools: readonly ChatTool[] | ToolSet | undefined): 
   });
 }
 
-/** Parameters as a JSON schema, whatever wrote them. */
+/** Parameters as a JSON schema, from a schema or a validator. */
 const parametersOf = (name: string, parameters: object | undefined): { parameters?: object } =>
   parameters === undefined ? {} : { parameters: schemaOf(`parameters of the tool "${name}"`, parameters) };
 
-/** The functions of those calls; undefined where one has none. */
+/** The functions for these calls; undefined if a call's tool has none. */
 export function toolsToRun(
   tools: readonly ChatTool[] | ToolSet | undefined,
   calls: readonly ToolCall[],
@@ -92,7 +97,10 @@ export function toolsToRun(
   return found.every((execute) => execute !== undefined) ? found : undefined;
 }
 
-/** Calls a tool. @throws signal.reason; what the tool throws becomes its result */
+/**
+ * Runs a tool. An error that it throws becomes its result.
+ * @throws signal.reason
+ */
 export async function runTool(
   execute: NonNullable<ToolDefinition['execute']>,
   call: ToolCall,
@@ -109,7 +117,7 @@ export async function runTool(
   }
 }
 
-/** A failed call's text as the model is told of it: it says that it is an error. */
+/** Text of a failed call for the model. It always says that it is an error. */
 export function failureText(text: string): string {
   if (text.trim() === '') return 'Error: the tool failed and gave no message.';
   return /^\W*(?:[a-z]+[_ ])*error\b/i.test(text) ? text : `Error: ${text}`;

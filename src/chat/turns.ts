@@ -1,16 +1,18 @@
-/** The order of a conversation's messages, made one that its template writes whole. */
+/**
+ * Reorders and merges a conversation's messages into a form that its template writes completely.
+ */
 import type { ChatCapabilities, PrecedingRole, TextPart } from './capabilities.ts';
 
-/** A message as a template gets it. */
+/** A message in the form that a template gets. */
 export type Draft = Record<string, unknown> & { role: string; content: unknown };
 
-/** Texts that are merged have a blank line between. */
+/** Separator of merged texts: a blank line. */
 const GAP = '\n\n';
 
 const isText = (content: unknown): content is string | readonly TextPart[] =>
   typeof content === 'string' || (Array.isArray(content) && content.every((part: { type?: unknown }) => part.type === 'text'));
 
-/** Text parts as one text. */
+/** Joins text parts. */
 export const textOf = (content: string | readonly TextPart[]): string =>
   typeof content === 'string' ? content : content.map(({ text }) => text).join('\n');
 
@@ -19,7 +21,7 @@ const joined = (first: Draft, second: Draft): Draft => ({
   content: [first, second].map(({ content }) => textOf(content as string)).join(GAP),
 });
 
-/** Moves and merges messages where the template would refuse or lose one of them as they are. */
+/** Moves and merges messages if the template would otherwise refuse or lose one of them. */
 export function orderTurns(drafts: readonly Draft[], can: ChatCapabilities): Draft[] {
   let turns = placeSystem(drafts, can);
   if (can.needsUser) turns = withUser(turns);
@@ -30,8 +32,9 @@ export function orderTurns(drafts: readonly Draft[], can: ChatCapabilities): Dra
 }
 
 /**
- * System messages at places where the template does not write them go into the first one. Where there is none, they go into the user's message next
- * to them, or become one.
+ * Merges system messages at positions that the template does not write into the first system
+ * message. If there is none, they are merged with the adjacent user's message, or become a user's
+ * message.
  */
 function placeSystem(drafts: readonly Draft[], can: ChatCapabilities): Draft[] {
   const out: Draft[] = [];
@@ -48,7 +51,10 @@ function placeSystem(drafts: readonly Draft[], can: ChatCapabilities): Draft[] {
   return moved.size === 0 ? out : mergeNeighbours(out, (last, next) => moved.has(last) || moved.has(next), moved);
 }
 
-/** Joins user's messages in a row of which `merges`; the result is one of `moved` only where nobody else had a part in it. */
+/**
+ * Merges consecutive messages of one role for which `merges` returns true. A merged message is
+ * added to `moved` only if both were in it.
+ */
 function mergeNeighbours(drafts: readonly Draft[], merges: (last: Draft, next: Draft) => boolean, moved = new Set<Draft>()): Draft[] {
   const out: Draft[] = [];
   for (const draft of drafts) {
@@ -65,10 +71,13 @@ function mergeNeighbours(drafts: readonly Draft[], merges: (last: Draft, next: D
   return out;
 }
 
-/** Neighbours of one role become one message where a template insists on turns. */
+/** Merges consecutive messages of one role, for templates that require alternating turns. */
 const mergeTurns = (drafts: readonly Draft[]): Draft[] => mergeNeighbours(drafts, ({ role }) => role === 'user' || role === 'assistant');
 
-/** The system message is the user's where there is no other; where nobody has said anything, the user says nothing. */
+/**
+ * Adds a user's message if there is none: turns the system message into one, or inserts an empty
+ * one.
+ */
 function withUser(drafts: readonly Draft[]): Draft[] {
   if (drafts.some(({ role }) => role === 'user')) return [...drafts];
   const [first, ...others] = drafts;
@@ -79,13 +88,16 @@ function withUser(drafts: readonly Draft[]): Draft[] {
 
 const SILENT_USER: Draft = { role: 'user', content: '' };
 
-/** A user who says nothing before the assistant's first message. */
+/** Inserts an empty user's message before the assistant's first message. */
 function userFirst(drafts: readonly Draft[]): Draft[] {
   const first = drafts.findIndex(({ role }) => role !== 'system');
   return drafts[first]?.role === 'assistant' ? [...drafts.slice(0, first), SILENT_USER, ...drafts.slice(first)] : [...drafts];
 }
 
-/** All that the assistant says in a turn as one message: its answer, or where there is none yet, what it said first. */
+/**
+ * Merges everything that the assistant says in a turn into one message: into its final answer, or
+ * into its first text if there is no final answer yet.
+ */
 function oneAnswer(drafts: readonly Draft[]): Draft[] {
   const out: Draft[] = [];
   let turn: Draft[] = [];
@@ -106,7 +118,11 @@ function oneAnswer(drafts: readonly Draft[]): Draft[] {
   return out;
 }
 
-/** An assistant's message between a tool's result, or a call that has none, and the user's next message. */
+/**
+ * Inserts an assistant's message between a tool's result (or an unanswered call) and the user's
+ * next message.
+ *
+ */
 const answerTools = (drafts: readonly Draft[], content: string): Draft[] =>
   drafts.flatMap((draft, i) =>
     draft.role === 'user' && (drafts[i - 1]?.role === 'tool' || drafts[i - 1]?.tool_calls)
