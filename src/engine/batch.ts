@@ -18,7 +18,9 @@ export class Batch {
   readonly outputs: Int32Array;
   /** Indices of the other tokens. */
   readonly others: Int32Array;
-  /** Recurrent states that the tokens continue from: RUN_WORDS numbers a run (graph/recurrent.ts). */
+  /**
+   * Recurrent states that the tokens continue from: RUN_WORDS numbers a run (graph/recurrent.ts).
+   */
   readonly runs: Int32Array;
   /** True if the tokens are prompts for the encoder. */
   encodes = false;
@@ -50,7 +52,10 @@ export class Batch {
     this.nTokens = this.nOutputs = this.nRuns = 0;
   }
 
-  /** Adds the token at position `pos` of a slot's sequence, which sees the first `visible` tokens of it. */
+  /**
+   * Adds the token at position `pos` of a slot's sequence, which sees the first `visible` tokens of
+   * it.
+   */
   push(slot: Pick<Slot, 'firstCell' | 'encoded'>, id: number, pos: number, visible: number, isOutput: boolean): void {
     const at = this.nTokens++;
     if (isOutput) this.outputs[this.nOutputs++] = at;

@@ -1,7 +1,9 @@
 /**
- * The byte ranges of the KV cache in which the first cells of a slot lie (assembly/ops/kv_cache.ts has the layout). A head's keys are one range of
- * whole groups of 16 cells. Its values are several ranges for each KV split: one for every 16 dimensions (of pairs of cells, for types with blocks), then
- * one for the scales of every block. Of types that are kept as rows both are one range of so many rows.
+ * Byte ranges of the KV cache that hold the first cells of a slot (layout:
+ * assembly/ops/kv_cache.ts). A head's keys are one range of whole groups of 16 cells. Its values
+ * are several ranges for each KV split: one for every 16 dimensions (of pairs of cells, for block
+ * types), then one for the scales of each block. Types that are kept as rows have one range per
+ * head for keys, and one for values.
  */
 import type { ModelEngine } from './model-engine.ts';
 import type { Slot } from './slots.ts';
@@ -11,7 +13,10 @@ import type { Tensor } from '../graph/tensor.ts';
 import type { ByteRange } from '../threads/executor.ts';
 
 export interface CacheRun extends ByteRange {
-  /** Converts bytes read from the cache, in place, to those that are saved: the same for every build and slot. */
+  /**
+   * Converts bytes of the cache, in place, to their saved form, which is the same for every build
+   * and slot.
+   */
   readonly saved?: (bytes: Uint8Array) => void;
   /** Converts saved bytes, in place, to the order of this build. */
   readonly loaded?: (bytes: Uint8Array) => void;
@@ -21,7 +26,10 @@ type Caches = Pick<ModelEngine, 'build' | 'caches' | 'states'>;
 const hasBlocks = ({ type }: Tensor): boolean => type.name === 'q8_0' || type.name === 'q4_0';
 const hasRows = (t: Tensor): boolean => t.type.name !== 'f16' && t.type.name !== 'f32' && !hasBlocks(t);
 
-/** The runs that hold the first `tokens` of a slot and the `encoded` ones of its prompt, and their state in a cell of recurrent layers. */
+/**
+ * Ranges of a slot's first `tokens` cells, of the first `encoded` cells of its encoded prompt, and
+ * of its recurrent state in `cell`.
+ */
 export function* cacheRuns(
   { build, caches, states }: Caches,
   { firstCell }: Slot,
@@ -51,7 +59,7 @@ export function* cacheRuns(
   }
 }
 
-/** The ranges of n cells of the KV split whose values begin at `at`. */
+/** Ranges of n cells of the KV split whose values begin at `at`. */
 function* values(v: Tensor, at: number, n: number): Generator<CacheRun> {
   const blocks = hasBlocks(v) ? v.ne[0] / v.type.blckSize : 0;
   const planes = v.ne[0] / 16;
@@ -62,7 +70,10 @@ function* values(v: Tensor, at: number, n: number): Generator<CacheRun> {
   for (let i = 0; i < blocks; i++, at += KV_SPLIT * 2) yield { at, length: 2 * n };
 }
 
-/** Clears the cells of a group of keys from `from` on: what an earlier sequence left there must not be saved. */
+/**
+ * Clears the cells of a group of keys from `from` on, so that bytes of an earlier sequence are not
+ * saved.
+ */
 function clearKeys(group: Uint8Array, k: Tensor, from: number): void {
   if (!hasBlocks(k)) return clear(group, k.type.typeSize, K_CELLS, from);
   const scales = 2 * K_CELLS;
@@ -73,14 +84,18 @@ function clearKeys(group: Uint8Array, k: Tensor, from: number): void {
   }
 }
 
-/** `bytes` holds `size` bytes for each of `cells` cells, over and over: clears those of the cells from `from` on. */
+/**
+ * Clears the cells from `from` on in bytes that consist of groups of `cells` cells, `size` bytes
+ * per cell.
+ */
 function clear(bytes: Uint8Array, size: number, cells: number, from: number): void {
   for (let at = 0; at < bytes.length; at += cells * size) bytes.fill(0, at + from * size, at + cells * size);
 }
 
 /**
- * Builds without relaxed SIMD keep the codes of 4 keys' 4 dimensions as bytes 0 and 1 of each, then bytes 2 and 3 (assembly/matmul/dot.ts, byte_of),
- * those of q8_0 + 128 (assembly/matmul/dot_signed.ts).
+ * Order of 16 key codes (4 keys x 4 dimensions) in builds without relaxed SIMD: bytes 0 and 1 of
+ * each key, then bytes 2 and 3 (byte_of in assembly/matmul/dot.ts). Codes of q8_0 also have 128
+ * added (assembly/matmul/dot_signed.ts).
  */
 const FROM_PAIRS = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15];
 const TO_PAIRS = [0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15];

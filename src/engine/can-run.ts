@@ -1,4 +1,7 @@
-/** Whether a file would run, from its header alone: it is planned as loadModel plans it, and what is missing is what stops that. */
+/**
+ * Tells from a file's header if it would run. The file is planned as loadModel() plans it, and the
+ * error of that plan is the reason why it does not run.
+ */
 import type { Wants } from '../arch/architecture.ts';
 import { QuantletError, type QuantletErrorCode } from '../errors.ts';
 import type { GGUF } from '../gguf/types.ts';
@@ -11,23 +14,28 @@ import { layoutOf, planToFit, type Machine } from './plan-to-fit.ts';
 export type Verdict =
   | {
       readonly runs: true;
-      /** What the model makes. */
+      /** Kind of result that the model gives. */
       readonly makes: Wants;
-      /** Tokens of context that it is loaded with. */
+      /** Tokens of context that the model would be loaded with. */
       readonly context_length: number;
-      /** Bytes of memory with so many, and what they are for. */
+      /** Bytes of memory with this context. `memory` has them by purpose. */
       readonly memory_bytes: number;
       readonly memory: MemoryParts;
-      /** How weights of IQ1 to IQ3 and TQ1_0 lie in memory (iqWeights of loadModel), where it has such. */
+      /**
+       * Form in memory of weights of IQ1 to IQ3 and TQ1_0 (iqWeights of loadModel), if there are
+       * any.
+       */
       readonly iq_weights?: 'compact' | 'fast';
-      /** Tensors of the file that nothing reads, where there are such. */
+      /** Tensors of the file that nothing reads, if there are any. */
       readonly unused_tensors?: readonly string[];
-      /** WebAssembly memories that they lie in. */
+      /** Number of WebAssembly memories. */
       readonly memories: number;
     }
   | {
       readonly runs: false;
-      /** What is missing: an architecture, a tensor, a type, a tokenizer, or memory. */
+      /**
+       * Error of loadModel(): an architecture, a tensor, a type, a tokenizer or memory is missing.
+       */
       readonly code: QuantletErrorCode;
       readonly reason: string;
     };

@@ -1,4 +1,7 @@
-/** What computes, for models and for the tensors of quantlet/core alike: a build of the kernels, and threads over one memory. */
+/**
+ * CPU backend, for models and for the tensors of quantlet/core: a build of the kernels, and threads
+ * over memories.
+ */
 import type { WasmMemory, WasmModule } from '../globals.ts';
 import type { Executor } from '../threads/executor.ts';
 import { computeWith } from '../threads/serve.ts';
@@ -14,33 +17,39 @@ export interface CpuBackendOptions {
   turbo: Turbo | undefined;
 }
 
-/** Kernels that are compiled as they will run. */
+/** Kernels, compiled in the form in which they will run. */
 export interface CompiledKernels {
   readonly module: WasmModule;
-  /** Whether they have 256-bit code. */
+  /** True if the kernels have 256-bit code. */
   readonly turbo: boolean;
 }
 
 export interface CpuBackend {
   readonly build: Build;
   readonly threads: number;
-  /** Waits for the threads to start where the kernels have to. @throws what compiling throws; nothing is left open then */
+  /**
+   * Resolves when the kernels are compiled. With turbo, waits for the threads to start first
+   * (Platform.module).
+   * @throws what compiling throws, after the threads have ended
+   */
   compiled(): Promise<CompiledKernels>;
   /**
-   * Makes memories of so many bytes, and what computes over them: their first SYNC_SIZE bytes from ARENA_BASE on are its own. Where the platform says so
-   * they are out of this thread's reach.
-   * @param readers threads that read weights while others compute, where threads can
+   * Creates memories of these sizes and an executor over them. The executor owns the first
+   * SYNC_SIZE bytes from ARENA_BASE on in each memory. With createExecutor() of a platform, this
+   * thread may be unable to reach the memories.
+   * @param readers threads that read weights while others compute, if threads can
    * @throws ERR_OUT_OF_MEMORY
    */
   start(bytes: readonly number[], readers?: number): Promise<Executor>;
   /**
-   * One memory, of which so many bytes are wanted for now (reach() makes it larger), and how to start what computes over it. For platforms that say they can;
-   * undefined where threads cannot read by themselves, or there are not as many addresses.
+   * Creates one memory with this many bytes for now, which reach() can grow, and a function that
+   * starts an executor over it. For platforms with `growsMemory`. undefined if threads cannot be
+   * started ahead of memories, or if the address space is too small.
    */
   growing(bytes: number): { readonly memory: WasmMemory; start(): Promise<Executor> } | undefined;
-  /** The same with one memory, that this thread reads and writes too. */
+  /** Creates one memory that this thread reads and writes too, and an executor over it. */
   startHere(bytes: number, use: MemoryUse): Promise<{ memory: WasmMemory; executor: Executor }>;
-  /** For when nothing is started: what was begun ahead is given up. */
+  /** Ends threads that were started ahead, if no executor was started. */
   close(): Promise<void>;
 }
 

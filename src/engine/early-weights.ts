@@ -1,6 +1,6 @@
 /**
- * Weights that are read while the rest of their model is planned: finding memory for them takes the system longer than copying them, and planning is done on
- * another thread. (Node: pages do without.)
+ * Reads weights while the rest of their model is planned. The system takes longer to find memory
+ * for weights than to copy them, and planning keeps only one thread busy. (Node only.)
  */
 import { alignUp, type GGUF } from '../gguf/types.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
@@ -17,17 +17,23 @@ import type { ModelPlan, PackedByThreads, Weight } from './model-plan.ts';
 import { placeWeights } from './place-weights.ts';
 import { hasFast, planOptions, wantedContext, type LayoutOptions, type Machine, type ModelLayout } from './plan-to-fit.ts';
 
-/** Weights that are placed in one memory before anything else is, so that they can be read while the rest is planned. */
+/**
+ * Weights that get their addresses before everything else, so that they can be read while the rest
+ * is planned.
+ */
 interface EarlyWeights {
   readonly resident: readonly Weight[];
   readonly packing: PackedByThreads;
-  /** Bytes of the memory that this takes, those before it included. */
+  /** Bytes of the memory up to the end of the weights and the readers' scratch. */
   readonly bytes: number;
-  /** Bytes of caches and states, which come later. */
+  /** Bytes of caches and states, which are placed later. */
   readonly cacheBytes: number;
 }
 
-/** Where planModel() places the weights of a model that has one memory, and in it all weights. */
+/**
+ * Places weights where planModel() will place them if the model has one memory and all its weights
+ * stay there.
+ */
 function placeEarly({ weights, nodes, encoder, caches, states }: ModelGraph, threads: number): EarlyWeights {
   const read = new Set([...encoder, ...nodes]);
   const resident = [...weights].filter(([, t]) => read.has(t));
@@ -38,7 +44,10 @@ function placeEarly({ weights, nodes, encoder, caches, states }: ModelGraph, thr
   return { resident, packing, bytes: memory.end, cacheBytes };
 }
 
-/** Bytes that intermediate results, plans and tables hardly ever take, beyond a quarter of weights and caches. */
+/**
+ * Bytes that intermediate results, plans and tables rarely exceed, on top of a quarter of weights and
+ * caches.
+ */
 const COMPUTE_ROOM = 2 ** 28;
 
 /** A model's graph, and its weights at the addresses that its plan will give them. */
@@ -49,8 +58,9 @@ export interface Early extends EarlyWeights {
 }
 
 /**
- * A model that surely fits as it was asked for, in one memory with all of its weights: they can be read while planToFit() plans the rest. undefined where
- * that is to be found out first.
+ * Builds the graph of a model that surely fits with the options as given: in one memory, with all
+ * its weights. Its weights can be read while planToFit() plans the rest. undefined if only a plan
+ * can tell.
  */
 export function buildEarly(
   gguf: GGUF,
@@ -69,7 +79,10 @@ export function buildEarly(
   return most <= Math.min(free, MEMORY_LIMIT) ? { ...early, graph, at: early.resident.map(([, { data }]) => data) } : undefined;
 }
 
-/** Whether a plan has these weights, and all that their threads write to, where they are being read to. */
+/**
+ * True if the plan gives these weights, and the flags and scratch of their readers, the addresses
+ * in use.
+ */
 export const isOf = ({ resident, at, packing }: Early, { resident: planned, packings }: ModelPlan): boolean =>
   packings.length === 1 &&
   resident.length === planned.length &&
@@ -78,14 +91,18 @@ export const isOf = ({ resident, at, packing }: Early, { resident: planned, pack
   packings[0].broken.data === packing.broken.data &&
   packings[0].scratchAt === packing.scratchAt;
 
-/** Linux's on x64. Where pages are larger each is touched several times, which costs next to nothing. */
+/**
+ * Page size of Linux on x64. Larger pages are touched several times, which costs next to nothing.
+ */
 const SYSTEM_PAGE = 4096;
-/** Touched at once: about a millisecond, between which this thread has time for everything else. */
+/** Pages touched in one go: about a millisecond, after which this thread can do other work. */
 const CLAIM_PAGES = 256;
 
 /**
- * Has the system find memory for weights whenever this thread has nothing else to do: half of what reading them takes is that. Readers begin at the start and
- * this at the end; what either has touched costs the other nothing. For threads that leave a core idle.
+ * Touches the pages of weights while this thread is idle, so that the system finds memory for them:
+ * half of the time of reading goes into that. Readers begin at the start and this thread at the
+ * end. A page that one of them has touched costs the other nothing. For loads with so few threads
+ * that a core is idle.
  */
 export function claimPages({ buffer }: WasmMemory, bytes: number): Claiming {
   const words = new Int32Array(buffer);
@@ -94,7 +111,8 @@ export function claimPages({ buffer }: WasmMemory, bytes: number): Claiming {
   const claim = async (): Promise<void> => {
     for (; end > 0; end -= step) {
       await yieldToEventLoop();
-      // Changes nothing, and writes without reading first, as V8's Atomics.add and or do: that maps the page of zeros, which is then replaced on all cores.
+      // Keeps the value. V8's Atomics.add and Atomics.or read before they write: the read maps the
+      // shared page of zeros, and replacing that page involves all cores.
       for (let i = Math.max(0, end - step); i < end; i += page) Atomics.compareExchange(words, i, 0, 0);
     }
   };
@@ -102,19 +120,24 @@ export function claimPages({ buffer }: WasmMemory, bytes: number): Claiming {
 }
 
 export interface Claiming {
-  /** Resolves when all of them have been touched, or it was stopped. */
+  /** Resolves when all pages have been touched, or after stop(). */
   readonly done: Promise<void>;
   stop(): void;
 }
 
-/** Steps of more tokens have the same kernels, by what their number is beyond a multiple of four (packed-products.ts). */
+/**
+ * Beyond this many tokens, kernels depend only on the number of tokens modulo 4
+ * (packed-products.ts).
+ */
 const WIDE_STEP = 16;
 
 /**
- * Computes a record of each kind for the first step's number of tokens, and then for one, so that V8 has compiled their kernels when the first step comes: that takes
- * it 40 ms, in which all threads compile the same. It does not matter what they compute with, nor what comes out: the first step writes all that it reads.
- * @param read ends it, as it settles
- * @param claiming comes first
+ * Computes one record of each kind, with the first step's number of tokens and then with one, so
+ * that V8 has compiled their kernels before the first step. In that step, all threads would compile
+ * the same kernels. Neither operands nor results matter, because the first step writes everything
+ * that it reads.
+ * @param read stops this function when it settles
+ * @param claiming is awaited first
  */
 export async function rehearse(
   executor: Executor,
@@ -129,7 +152,7 @@ export async function rehearse(
   let over = false;
   const end = (): void => void (over = true);
   const ended = read.then(end, end);
-  await Promise.race([claiming?.done, ended]); // a page saves the readers as much time as this would save the first step
+  await Promise.race([claiming?.done, ended]); // touched pages save the readers as much time as compiled kernels save the first step
   const records = oneOfEachKind(model);
   const wide = WIDE_STEP + (firstTokens % 4 || 4);
   for (const n of new Set([Math.min(firstTokens, wide, batchSize), 1])) {
@@ -144,8 +167,9 @@ export async function rehearse(
 }
 
 /**
- * The first record of each kind in a step: those of a kind are computed by the same kernels. What reads other indices than the step's own, as products of experts
- * do, is left out: they have to be ones, and memory has anything.
+ * First record of each kind in a step; records of a kind run the same kernels. Records that read
+ * other indices than the step's inputs, such as products of experts, are left out: their indices
+ * have to be valid, and the memory may hold anything.
  */
 function oneOfEachKind({ passes, inputs }: ModelPlan): readonly { readonly at: number; readonly record: number }[] {
   const given = new Set<Tensor>(Object.values(inputs).flat());
@@ -161,6 +185,6 @@ function oneOfEachKind({ passes, inputs }: ModelPlan): readonly { readonly at: n
   return [...found.values()];
 }
 
-/** What says by which kernels a record is computed. */
+/** Key that is the same for records which run the same kernels. */
 const kindOf = ({ code, dst, src, casts = [] }: OpRecord): string =>
   [code, ...[dst, ...src, ...casts].map((t) => t && `${t.type.name} ${t.layout}`)].join();

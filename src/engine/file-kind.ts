@@ -1,10 +1,13 @@
-/** Files of GGUF that are not language models: said as what they are, before something is found missing in them. */
+/**
+ * Refuses GGUF files that are not language models, naming what they are, before they fail for some
+ * missing tensor.
+ */
 import { findArchitecture } from '../arch/registry.ts';
 import { QuantletError } from '../errors.ts';
 import { getArchitecture } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 
-/** Architectures of models that make images or films, as their converters name them. */
+/** Architectures of models that make images or films, by the names that their converters write. */
 const DIFFUSION: ReadonlySet<unknown> = new Set(
   'aura chroma cosmos flux hidream hunyuan_video hyvid ltxv lumina2 pig qwen_image sd1 sd2 sd3 sdxl wan z_image'.split(' '),
 );
@@ -37,7 +40,10 @@ const KINDS: readonly Kind[] = [
   },
 ];
 
-/** @throws ERR_ADAPTER, ERR_UNSUPPORTED_ARCH for a file that is no language model, with what it is */
+/**
+ * @throws ERR_ADAPTER, ERR_UNSUPPORTED_ARCH for a file that is not a language model, naming what it
+ * is
+ */
 export function refuseOtherKinds(gguf: GGUF): void {
   const type = gguf.metadata.get('general.type');
   if (type === 'adapter')
@@ -49,7 +55,10 @@ export function refuseOtherKinds(gguf: GGUF): void {
   if (kind) throw new QuantletError('ERR_UNSUPPORTED_ARCH', `this file is ${kind.what}, not a language model; ${kind.instead}`);
 }
 
-/** @throws ERR_ADAPTER, ERR_UNSUPPORTED_ARCH for a file that cannot be run, before its tokenizer is looked at */
+/**
+ * @throws ERR_ADAPTER, ERR_UNSUPPORTED_ARCH, ERR_MISSING_TENSOR for a file that cannot run, before
+ * its tokenizer is read
+ */
 export function refuseWithoutModel(gguf: GGUF): void {
   refuseOtherKinds(gguf);
   const { name } = findArchitecture(getArchitecture(gguf));
@@ -60,10 +69,13 @@ export function refuseWithoutModel(gguf: GGUF): void {
     );
 }
 
-/** Names of tensors that a note lists. */
+/** Most names of tensors that a note lists. */
 const SHOWN_NAMES = 8;
 
-/** A note about tensors that nothing reads: the file may be of a variant that is not run as it should be. */
+/**
+ * Note about tensors that nothing reads: the file may be a variant of the architecture that
+ * quantlet does not know.
+ */
 export function unusedNotes(names: readonly string[]): readonly string[] {
   if (names.length === 0) return [];
   const more = names.length > SHOWN_NAMES ? ` and ${names.length - SHOWN_NAMES} more (quantlet inspect lists them)` : '';

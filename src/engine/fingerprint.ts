@@ -1,18 +1,22 @@
 import { atOnce, type Work } from '../slices.ts';
 
-/** A 64-bit hash that tells models apart and detects damage. It is not cryptographic: whoever wants two equal ones can make them. */
+/**
+ * 64-bit hash that tells models apart and detects damage. Not cryptographic: collisions can be
+ * constructed.
+ */
 export interface Fingerprint {
   add(bytes: Uint8Array): Fingerprint;
-  /** The same as work that pauses: a hundred megabytes take a tenth of a second. */
+  /** The same as pausable work, because a hundred megabytes take a tenth of a second. */
   addWork(bytes: Uint8Array): Work<void>;
   hex(): string;
 }
 
-/** Bytes between two places where the work may pause; a multiple of 4. */
+/** Bytes between two points where the work may pause; a multiple of 4. */
 const PIECE = 256 * 1024;
 
 export function createFingerprint(): Fingerprint {
-  // Two lanes of multiply and rotate over 32-bit words, as in xxHash32: every bit counts, and so does the order of the words.
+  // Two lanes of multiply and rotate over 32-bit words, as in xxHash32: every bit and the order of
+  // words matter.
   let a = 0x2545f491;
   let b = 0x9e3779b1 | 0;
   let length = 0;
@@ -36,7 +40,7 @@ export function createFingerprint(): Fingerprint {
       }
       for (let i = whole; i < bytes.length; i++) mix(bytes[i]);
       length += bytes.length;
-      mix(length); // where a piece ends counts: 'ab' + 'c' is not 'a' + 'bc'
+      mix(length); // borders between calls matter: 'ab' + 'c' differs from 'a' + 'bc'
     },
     hex: () => [a ^ (a >>> 15), b ^ (b >>> 15)].map((h) => (h >>> 0).toString(16).padStart(8, '0')).join(''),
   };

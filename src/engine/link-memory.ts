@@ -1,4 +1,7 @@
-/** Addresses of everything in the memory of one link: weights, caches, what crosses into it, windows, plans and their work. */
+/**
+ * Addresses of everything in the memory of one link: weights, caches, tensors that cross into it,
+ * windows, plans and their scratch.
+ */
 import { alignUp } from '../gguf/types.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
 import { repackRecord } from '../graph/packing.ts';
@@ -14,7 +17,7 @@ import type { Residence } from './residence.ts';
 import { WINDOWS } from './windows.ts';
 
 export interface LinkMemory {
-  /** Where the plan of each pass of the link is. */
+  /** Addresses of the plan of each pass of the link. */
   readonly placed: ReadonlyMap<GraphPlan, PlacedPlan>;
   readonly packing: Packing;
   /** Streamed weights by layer. */
@@ -25,7 +28,10 @@ export interface LinkMemory {
   readonly bytes: number;
 }
 
-/** @param loaded every weight of the model, in every memory that has it; `threads` that compute, `readers` that read weights and pack them */
+/**
+ * @param loaded every weight of the model, in every memory that has it; `threads` that compute,
+ * `readers` that read weights and pack them
+ */
 export function placeLink(
   links: Links,
   link: number,
@@ -65,7 +71,10 @@ export function placeLink(
   };
 }
 
-/** Places what crosses into a link: from the end of the pass that leaves it to the end of the one that reads it. */
+/**
+ * Places what crosses into a link: from the end of the pass that leaves it to the end of the one
+ * that reads it.
+ */
 function placeCrossings({ passes, memories }: Links, plans: readonly GraphPlan[], link: number, memory: Allocator): void {
   const from = memory.end;
   const room = createAllocator(from);
@@ -78,7 +87,9 @@ function placeCrossings({ passes, memories }: Links, plans: readonly GraphPlan[]
   memory.take(room.end - from);
 }
 
-/** Places the windows of streamed layers. One window is read while a pass computes with the other. */
+/**
+ * Places the windows of streamed layers. One window is read while a pass computes with the other.
+ */
 function placeWindows({ passes }: Links, link: number, loaded: readonly Weight[], residence: Residence, memory: Allocator) {
   const streamed = new Set(passes.flatMap((pass) => (pass.link === link && pass.streams !== undefined ? [pass.streams] : [])));
   const layers = [...streamed].map((il) => ({
@@ -97,7 +108,11 @@ function placeWindows({ passes }: Links, link: number, loaded: readonly Weight[]
   return { streamsOf, sharedBytes: all - bytes * windows.length };
 }
 
-/** Places the window of neurons, which all layers share: each pass puts the rows there that it reads. @returns bytes that share it, less the window */
+/**
+ * Places the window of neurons, which all layers share: each pass writes the rows that it reads
+ * there.
+ * @returns bytes of the weights that share the window, less the window
+ */
 function placeNeurons(leaves: ReadonlySet<Tensor>, { neurons, neuronBytes }: Residence, memory: Allocator): number {
   const here = neurons.map(({ weights }) => weights.filter((w) => leaves.has(w))).filter((weights) => weights.length > 0);
   if (here.length === 0) return 0;

@@ -1,13 +1,14 @@
 /**
- * A model as a chain of links: each has a range of layers, with the weights and caches of these layers, in a memory of its own. The graph is cut between
- * layers only, so that little crosses: the residual stream, n_embd numbers a token. What is computed without a stop in one link is a pass; there are as many
- * as links, and one more where a matrix is read again that lies in an earlier link (token_embd, when it is the output matrix too): its product is computed
- * there.
+ * Splits a model into a chain of links. A link is a memory with a range of layers: their weights
+ * and caches. The graph is cut between layers only, so that little crosses: the residual stream,
+ * n_embd numbers per token. A pass is what one link computes without a stop. There is one pass per
+ * link, and one more if a matrix of an earlier link is read again (token_embd, if it is the output
+ * matrix too): its product is computed there.
  */
 import { inStep, node, nbytes, type Tensor } from '../graph/tensor.ts';
 import type { Neurons } from './neurons.ts';
 
-/** What one pass leaves for a later one: a leaf of that one's memory takes it. */
+/** Result of a pass, and the leaf that holds it in the memory of a later pass. */
 export interface Crossing {
   readonly from: Tensor;
   readonly to: Tensor;
@@ -19,12 +20,15 @@ export interface Place {
 }
 
 export interface PassGraph {
-  /** Which of the graphs it is a part of. */
+  /** Index of the graph that the pass belongs to. */
   readonly graph: number;
   readonly link: number;
-  /** Where the pass is one layer whose weights come and go: that layer. */
+  /** The layer whose weights are read before the pass; undefined if its weights stay in memory. */
   readonly streams: number | undefined;
-  /** Of which rows are read before the pass: their idx has been computed, and is among the pass's leaves. */
+  /**
+   * Neurons whose rows are read before the pass. Their idx has been computed by an earlier pass and
+   * is among the leaves of this one.
+   */
   readonly neurons: Neurons | undefined;
   readonly nodes: readonly Tensor[];
   readonly crossings: readonly Crossing[];
@@ -33,37 +37,52 @@ export interface PassGraph {
 export interface Links {
   /** In the order of computation. */
   readonly passes: readonly PassGraph[];
-  /** The leaves that each link has. */
+  /** Leaves of each link. */
   readonly memories: readonly ReadonlySet<Tensor>[];
-  /** For each leaf of the graph that is read: itself and its copies, one for each link that reads it. */
+  /** Each leaf that is read, with its copies: one for each link that reads the leaf. */
   readonly places: ReadonlyMap<Tensor, readonly Place[]>;
-  /** The node that a pass computes in place of this one of the whole graph. */
+  /** Node of a pass that computes this node of the whole graph. */
   computed(node: Tensor): Tensor;
 }
 
 export interface CutOptions {
-  /** Links at most; there are no more of them than layers. */
+  /** Most links; there are at most as many as layers. */
   readonly count: number;
   bytesOf(leaf: Tensor): number;
   layerOf(leaf: Tensor): number;
-  /** Layers that have a pass of their own, because their weights are there only while it runs. */
+  /**
+   * True for layers with a pass of their own, because their weights are in memory only while it
+   * runs.
+   */
   streams(layer: number): boolean;
-  /** Where only some rows of a leaf are read, a pass begins when it is known which. */
+  /**
+   * Neurons that select the rows of a leaf, if a step reads only some. A pass begins as soon as
+   * these rows are known.
+   */
   neuronsOf(leaf: Tensor): Neurons | undefined;
-  /** Whether a leaf has one place, so that what reads it a second time has to be computed there. Others have a copy in each link that reads them. */
+  /**
+   * True if the leaf lies in one link, so everything that reads it is computed there. Other leaves
+   * have a copy in each link that reads them.
+   */
   stays(leaf: Tensor): boolean;
 }
 
 const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
 const leavesOf = ({ src, viewOf }: Tensor): Tensor[] => [...src, viewOf].flatMap((t) => (t && baseOf(t).op === 'leaf' ? [baseOf(t)] : []));
 
-/** The layer that a leaf belongs to, by its name: -1 for those of no layer. A decoder's come behind the layers of its encoder. */
+/**
+ * Layer of a leaf, by its name; -1 for leaves of no layer. Layers of a decoder are numbered after
+ * those of its encoder.
+ */
 export function layerOf({ name }: Tensor, nEncoder: number): number {
   const [, part, layer] = /^(enc\.|dec\.)?blk\.(\d+)\./.exec(name) ?? [];
   return layer === undefined ? -1 : Number(layer) + (part === 'dec.' ? nEncoder : 0);
 }
 
-/** @param graphs the nodes of each that is computed by itself (an encoder's, a decoder's), each after its sources */
+/**
+ * @param graphs nodes of each graph that is computed by itself (encoder, decoder), each node after
+ * its sources
+ */
 export function cutIntoLinks(
   graphs: readonly (readonly Tensor[])[],
   { count, bytesOf, stays, streams, neuronsOf, layerOf }: CutOptions,
@@ -72,7 +91,8 @@ export function cutIntoLinks(
   const steps = stepsOf.flat();
   const graphOf = stepsOf.flatMap((of, graph) => of.map(() => graph));
   const begins = (i: number): boolean => graphOf[i] !== graphOf[i - 1];
-  // A layer begins with the first node that reads one of its weights, and has all up to the next layer. What comes before all layers is in the first.
+  // A layer extends from the first node that reads one of its weights to the next layer. Nodes
+  // before all layers belong to the first.
   const layers: number[] = [];
   const bytes: number[] = [0];
   const seen = new Set<Tensor>();
@@ -101,7 +121,7 @@ export function cutIntoLinks(
     neurons: Neurons | undefined;
     readonly nodes: Tensor[];
     readonly crossings: Crossing[];
-    /** What nodes of the whole graph are in this pass. */
+    /** Nodes of the whole graph, and the nodes of this pass that stand for them. */
     readonly own: Map<Tensor, Tensor>;
   }
   const passes: Pass[] = [];
@@ -123,7 +143,7 @@ export function cutIntoLinks(
     pass.own.set(t, own);
     return own;
   };
-  /** The same node over what its sources are in a pass. */
+  /** The same node over the nodes of a pass that stand for its sources. */
   const rebased = (t: Tensor, pass: Pass): Tensor => {
     const src = t.src.map((s) => s && inPass(s, pass));
     const viewOf = t.viewOf && inPass(t.viewOf, pass);
@@ -134,7 +154,7 @@ export function cutIntoLinks(
   for (const [i, t] of steps.entries()) {
     const leaves = leavesOf(t);
     if (begins(i) || layers[i] !== layers[i - 1] || leaves.some((leaf) => layerOf(leaf) === layers[i])) link = linkOfLayer[layers[i]];
-    // A look-up or product goes where its matrix is, attention where the cache is.
+    // Look-ups and products are computed where their matrix lies, attention where its cache lies.
     link = leaves.filter(stays).flatMap((leaf) => places.get(leaf) ?? [])[0]?.link ?? link;
     const streamed = link === linkOfLayer[layers[i]] && streams(layers[i]) ? layers[i] : undefined;
     const neurons = leaves.map(neuronsOf).find((of) => of);
@@ -151,7 +171,7 @@ export function cutIntoLinks(
   return { passes, memories, places, computed: (t) => passOf.get(t)!.own.get(t)! };
 }
 
-/** Bytes of a tensor in a step of so many tokens and outputs. */
+/** Bytes of a tensor in a step of nTokens and nOutputs. */
 export function bytesInStep(t: Tensor, nTokens: number, nOutputs: number): number {
   const { batch, ne, nb } = t;
   if (!batch || ne.some((n, dim) => dim > batch.dim && n > 1)) return nbytes(t);
@@ -159,8 +179,8 @@ export function bytesInStep(t: Tensor, nTokens: number, nOutputs: number): numbe
 }
 
 /**
- * Cuts a row of sizes into at most `count` runs of which the largest is as small as can be, and into as many where there are so many: the number of the run
- * that each is in.
+ * Splits consecutive sizes into `count` runs (one per size if there are fewer sizes), minimising
+ * the largest run. Returns the run of each size.
  */
 function partition(sizes: readonly number[], count: number): number[] {
   const most = Math.min(count, sizes.length);

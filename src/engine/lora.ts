@@ -1,6 +1,8 @@
 /**
- * LoRA adapters (arXiv 2106.09685) as llama.cpp's convert_lora_to_gguf.py writes them: beside a weight W of the model a pair NAME.lora_a, NAME.lora_b of
- * small matrices, so that W x becomes W x + s B (A x). They are applied as the model runs: its weights stay packed as they are, a product gains two thin ones.
+ * LoRA adapters (arXiv 2106.09685) as llama.cpp's convert_lora_to_gguf.py writes them. For a weight
+ * W of the model they have two small matrices, NAME.lora_a and NAME.lora_b, so that W x becomes W x
+ * + s B (A x). They are applied while the model runs: its weights stay packed, and a product gets
+ * two thin ones.
  */
 import { QuantletError } from '../errors.ts';
 import { rotatedWeights } from '../arch/rotation.ts';
@@ -13,16 +15,16 @@ import type { Bytes } from '../io/source.ts';
 
 export interface LoraAdapter {
   source: ModelSource;
-  /** How much of the adapter is added; 1: as it was trained. Default 1. */
+  /** Factor of the adapter; 1: as it was trained. Default 1. */
   scale?: number | undefined;
 }
 
-/** Looked into where it is opened. */
+/** openLoras() checks the values. */
 const LORA_ADAPTER: Kinds<LoraAdapter> = { source: KIND.any, scale: KIND.any };
 
 /** An adapter that a model was loaded with. */
 export interface AppliedAdapter {
-  /** Its file's name, or `adapter 1` and so on where it came from elsewhere. */
+  /** Name of its file, or `adapter 1` and so on if it is not a path. */
   readonly name: string;
   readonly scale: number;
 }
@@ -33,9 +35,9 @@ const appliedAdapters = (adapters: readonly LoraAdapter[]): readonly AppliedAdap
     scale,
   }));
 
-/** What an adapter adds to the product with one weight. */
+/** Matrices that an adapter adds to the product with one weight. */
 export interface LoraPair {
-  /** [n_in, rank]; for token_embd [rank, n_vocab], a row for each token. */
+  /** [n_in, rank]; for token_embd [rank, n_vocab], a row per token. */
   readonly a: TensorInfo;
   /** [rank, n_out]. */
   readonly b: TensorInfo;
@@ -43,18 +45,26 @@ export interface LoraPair {
   readonly scale: number;
 }
 
-/** By the name of the weight; pairs of several adapters add up, in the order they were given. */
+/**
+ * Pairs by the name of their weight. Pairs of several adapters add up, in the order in which they
+ * were given.
+ */
 export type Loras = ReadonlyMap<string, readonly LoraPair[]>;
 
 export interface OpenedLoras {
   readonly adapters: readonly AppliedAdapter[];
   readonly loras: Loras;
-  /** The adapters' files, behind those of the model: what `part` of their tensors counts. */
+  /**
+   * Files of the model, then files of the adapters; `part` of a tensor is an index into this list.
+   */
   readonly parts: readonly Bytes[];
   close(): Promise<void>;
 }
 
-/** @throws ERR_ADAPTER where an adapter does not fit the model, naming tensor and shapes; what opening a model throws */
+/**
+ * @throws ERR_ADAPTER if an adapter does not fit the model, naming tensor and shapes; what opening
+ * a model throws
+ */
 export async function openLoras(
   platform: Platform,
   adapters: readonly LoraAdapter[],
@@ -102,7 +112,10 @@ export async function openLoras(
 
 const shape = (t: TensorInfo): string => `[${t.ne.slice(0, t.nDims).join(', ')}]`;
 
-/** The pairs of a checked adapter by the names of their weights. Norms that came along are left out, as llama.cpp leaves them out. */
+/**
+ * Pairs of an adapter by the names of their weights, after all checks. Norms in the file are left
+ * out, as in llama.cpp.
+ */
 function readPairs(adapter: GGUF, model: GGUF, what: string): Map<string, { a: TensorInfo; b: TensorInfo; rank: number }> {
   const refuse = (why: string): never => {
     throw new QuantletError('ERR_ADAPTER', `${what} ${why}`);

@@ -1,11 +1,14 @@
-/** What a model takes of the machine's memory, and what is said where that is more than there is. */
+/** Memory that a model takes, and the errors if there is too little. */
 import { QuantletError } from '../errors.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
 import { mebibytes } from '../wasm/memory.ts';
 
-/** Bytes of a model's memory by what they are for. */
+/** Bytes of a model's memory by purpose. */
 export interface MemoryParts {
-  /** As large as in the file, or as the faster type that theirs names (type-traits.ts); the last rows of packed matrices filled up. */
+  /**
+   * As large as in the file, or as in the faster type of their type (type-traits.ts). Packed
+   * matrices are padded to whole row blocks.
+   */
   readonly weights: number;
   /** Keys and values of all sequences, and states of recurrent layers with their checkpoints. */
   readonly cache: number;
@@ -15,20 +18,23 @@ export interface MemoryParts {
 
 export const memorySum = ({ weights, cache, compute }: MemoryParts): number => weights + cache + compute;
 
-/** What a plan takes, and how little its weights could. */
+/** Memory that a plan takes, and the least that its weights could take. */
 export interface Needs {
   readonly contextLength: number;
   /** Bytes of each memory. */
   readonly memories: readonly number[];
   readonly memory: MemoryParts;
-  /** Bytes of weights at least: with the rest read from the file for every step. */
+  /** Least bytes of weights: the others are read from the file for every step. */
   readonly leastWeights: number;
 }
 
 const inParts = ({ contextLength, memory }: Needs): string =>
   `the model with its context of ${contextLength} needs ${mebibytes(memorySum(memory))} (weights ${mebibytes(memory.weights)}, cache ${mebibytes(memory.cache)}, computing ${mebibytes(memory.compute)})`;
 
-/** Before anything is read: there is not as much as a model takes. fast: weights of IQ1 to IQ3 and TQ1_0 were asked to be so. */
+/**
+ * Error before anything is read: a model takes more memory than is free.
+ * @param fast the caller chose the faster form of IQ1 to IQ3 and TQ1_0
+ */
 export function notEnough(needs: Needs, free: number, fast: boolean): QuantletError {
   const { contextLength, leastWeights } = needs;
   const { weights, cache, compute } = needs.memory;
@@ -46,7 +52,7 @@ export function notEnough(needs: Needs, free: number, fast: boolean): QuantletEr
   );
 }
 
-/** However the layers are divided, one is too large for a memory. */
+/** Error if one layer is too large for a memory, so that dividing layers does not help. */
 export const layerTooLarge = (needs: Needs): QuantletError =>
   new QuantletError(
     'ERR_OUT_OF_MEMORY',

@@ -1,4 +1,7 @@
-/** Makes a model runnable: plans its graph, makes the memory once, starts the threads and streams the weights into their places. */
+/**
+ * Makes a model runnable: plans its graph, creates the memories, starts the threads and reads the
+ * weights.
+ */
 import type { KvCache, Wants } from '../arch/architecture.ts';
 import type { HParams } from '../arch/hparams.ts';
 import { ropeTable } from '../arch/rope-table.ts';
@@ -28,20 +31,26 @@ import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
 import { isaOf, type Build } from '../wasm/load.ts';
 import { reach } from '../wasm/memory.ts';
 
-/** Of what loadModel was told, and what the files said. */
+/** Options of loadModel() that the engine needs. */
 export interface ModelEngineOptions
   extends LayoutOptions, Pick<ResolvedLoadOptions, 'threads' | 'build' | 'turbo' | 'signal' | 'onProgress'> {
-  /** What this thread can do while others read the weights. Tells how many tokens the first step will have, where that is known. */
+  /**
+   * Runs on this thread while others read the weights. Returns how many tokens the first step will
+   * have, if known.
+   */
   readonly meanwhile: () => number | undefined;
 }
 
-/** Steps of at most this many tokens are bound by reading the weights (or, in small models, by barriers): generationThreads compute them. */
+/**
+ * Steps of at most this many tokens are bound by reading the weights, or in small models by
+ * barriers. generationThreads compute them.
+ */
 const FEW_TOKENS = 4;
 
 export interface ModelEngine {
   readonly executor: Executor;
   readonly build: Build;
-  /** Whether the kernels have 256-bit code. */
+  /** True if the kernels have 256-bit code. */
   readonly turbo: boolean;
   readonly hparams: HParams;
   readonly contextLength: number;
@@ -54,34 +63,43 @@ export interface ModelEngine {
   readonly caches: readonly KvCache[];
   /** States of recurrent layers, f32 [..., cells of all slots]. */
   readonly states: readonly Tensor[];
-  /** The cells of a slot in them; none where there are no such layers. */
+  /** State cells of a slot; undefined if there are no recurrent layers. */
   statesOf(index: number): StateCells | undefined;
-  /** For each matrix whose inputs are measured: where every step adds the squares of its inputs, column by column. */
+  /**
+   * Sums for each matrix whose inputs are measured: every step adds the squares of its inputs,
+   * column by column.
+   */
   readonly inputSums: ReadonlyMap<string, InputSumTensors>;
-  /** For each weight whose inputs are kept: what the last step's tokens gave it, f32 [ne0, tokens]. */
+  /** Inputs of each weight whose inputs are kept, for the last step's tokens: f32 [ne0, tokens]. */
   readonly keptInputs: ReadonlyMap<string, Tensor>;
-  /** Distinguishes these weights from others of the same shapes. */
+  /** Distinguishes these weights from other weights of the same shapes. */
   readonly fingerprint: string;
-  /** What a step gives for each of its outputs. */
+  /** Kind of result that a step gives for each of its outputs. */
   readonly wants: Wants;
-  /** Whether weights are read for every step: the files have to stay open. */
+  /** True if weights are read for every step, so the files have to stay open. */
   readonly streams: boolean;
-  /** What has been read of neurons that stay in the file. */
+  /** Counts of what has been read of neurons that stay in the file. */
   readonly neurons: NeuronReads | undefined;
   /** Tensors of the file that no op reads. */
   readonly unusedTensors: readonly string[];
-  /** How weights of IQ1 to IQ3 and TQ1_0 lie in memory, where there are such. */
+  /** Form in memory of weights of IQ1 to IQ3 and TQ1_0, if there are any. */
   readonly iqWeights: ModelPlan['iqWeights'];
-  /** What a step computes, pass by pass: for benches that time single records. */
+  /** Passes of a step, for benches that time single records. */
   readonly passes: readonly ModelPass[];
-  /** Threads for steps of at most FEW_TOKENS; warmUp() sets it to what is fastest for this model on this machine. */
+  /**
+   * Threads for steps of at most FEW_TOKENS. warmUp() finds the fastest number for this model and
+   * machine.
+   */
   generationThreads: number;
   step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array>;
   /** Frees memory and threads. Afterwards nothing reads the files. */
   dispose(): Promise<void>;
 }
 
-/** @param starting threads that may have been started before, which are the engine's from now on, whatever happens */
+/**
+ * @param starting backend whose threads may be running already; the engine owns it from now on,
+ * even if this throws
+ */
 export async function createModelEngine(
   platform: Platform,
   { gguf, parts }: OpenedGGUF,
@@ -152,7 +170,7 @@ export async function createModelEngine(
       to: plan.records.length,
       carries: crossings.map(({ from, to }) => ({ from: from.data, to: to.data, length: bytesInStep(from, nTokens, nOutputs) })),
     }));
-    // Passes go together up to the next one whose weights have to be waited for.
+    // Runs passes together up to the next one that has to wait for weights.
     for (let from = 0; from < step.length;) {
       const waitsFor = streamOf(passes[from]);
       const more = passes.slice(from + 1).findIndex((pass) => streamOf(pass) ?? pass.neurons);
@@ -180,10 +198,11 @@ interface Loaded extends Pick<CpuBackend, 'build' | 'threads'>, Pick<CompiledKer
 }
 
 /**
- * Plans, starts threads and reads weights. Where a model surely fits, its weights are placed first, and threads read them while this one plans what comes
- * behind them: both take about as long, and two thirds of reading is the system's work of finding memory.
- * @param early whether that may be done
- * @returns undefined where the plan has other places for what was read; nothing is left open then
+ * Plans the model, starts threads and reads weights. If a model surely fits, its weights get
+ * addresses first, and threads read them while this thread plans the rest: both take about as long,
+ * and most of reading is the system's work of finding memory.
+ * @param early true if reading may begin before the plan
+ * @returns undefined if the plan has other addresses than were used; nothing is left open then
  */
 async function load(
   platform: Platform,
@@ -201,13 +220,13 @@ async function load(
   let claiming: Claiming | undefined;
   const close = async (): Promise<void> => {
     await (executor ?? { dispose: backend.close }).dispose();
-    await read?.catch(() => {}); // the files are read until then
+    await read?.catch(() => {}); // the readers use the files until then
   };
   try {
     options.signal?.throwIfAborted();
     const layout = layoutOf(gguf, options);
     if (options.neuronWindow !== undefined) mustBeInFiles(parts);
-    const places = early ? await import('./early-weights.ts') : undefined; // pages do without
+    const places = early ? await import('./early-weights.ts') : undefined; // not in pages
     const first = places?.buildEarly(gguf, layout, options, { threads, free });
     const growing = first && backend.growing(first.bytes);
     if (growing && threads < platform.defaultThreads()) claiming = places!.claimPages(growing.memory, first.bytes);
@@ -216,7 +235,7 @@ async function load(
       executor = await growing.start();
       reading = readByThreads(executor, parts, first.resident, [first.packing], options);
       read = reading?.done;
-      await yieldToEventLoop(); // threads are told before this one plans
+      await yieldToEventLoop(); // lets threads begin before this thread is busy planning
     }
     const model = planToFit(gguf, layout, options, { isa: isaOf(build), threads, free }, first?.graph);
     if (growing && !places!.isOf(first, model)) {
@@ -228,7 +247,8 @@ async function load(
     const fingerprint = readWeights(executor, parts, model, options, reading);
     fingerprint.catch(() => {}); // awaited below
     read = fingerprint;
-    // What this thread has to do takes about as long as the other threads read: they are told to first.
+    // The rest of this thread's work takes about as long as reading, so let the readers begin
+    // first.
     if (executor.load) await yieldToEventLoop();
     for (const { plan, placed } of [...model.encoder, ...model.passes]) {
       await executor.write(placed.at, placed.encode());
@@ -249,7 +269,7 @@ async function load(
   }
 }
 
-/** The angles of a rope table, with the file's frequency factors where it has some. */
+/** Angles of a rope table, with the file's frequency factors if it has any. */
 async function angles({ params, factors, tensors: [tensor] }: RopeTable, parts: readonly Bytes[]): Promise<Float32Array> {
   if (!factors) return ropeTable(params, tensor.ne[1]);
   return ropeTable({ ...params, factors: await tensorFloats(parts, factors) }, tensor.ne[1]);

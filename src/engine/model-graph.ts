@@ -1,4 +1,7 @@
-/** A model as a graph of ops over its leaves: weights, caches, states, tables of angles and the inputs of a step. No tensor has an address yet. */
+/**
+ * A model as a graph of ops over its leaves: weights, caches, states, tables of angles and the
+ * inputs of a step. No tensor has an address yet.
+ */
 import type { Architecture, GraphContext, GraphInputs } from '../arch/architecture.ts';
 import { HEAD_ROWS } from '../arch/blocks.ts';
 import type { HParams } from '../arch/hparams.ts';
@@ -109,7 +112,10 @@ function createInputs(batchSize: number, maxOutputs: number): GraphInputs {
   };
 }
 
-/** Look-ups of a row per token: in memory by get_rows, or as an input that the host reads from the file. */
+/**
+ * Look-ups of a row per token: in memory by get_rows, or as an input that the host reads from the
+ * file.
+ */
 class TokenRowLookUps {
   /** For each table that stays in the file: the rows of a step's tokens. */
   readonly fromFile = new Map<TensorInfo, Tensor>();
@@ -141,7 +147,10 @@ class TokenRowLookUps {
     return cast(rows, 'f32');
   }
 
-  /** Tables that nothing else reads. A step of as many tokens as a table has rows would read all of it, so such tables are left out. */
+  /**
+   * Tables that only look-ups of rows read. Tables with no more rows than a step has tokens are
+   * left out, because a step could read all of them.
+   */
   tablesReadByRow(nodes: readonly Tensor[]): Set<TensorInfo> {
     const readOtherwise = new Set(nodes.flatMap((t) => (this.inMemory.has(t) ? [] : t.src)));
     const tables = new Set([...this.inMemory].map(({ src }) => src[0]).filter((table) => !readOtherwise.has(table)));

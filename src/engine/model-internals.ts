@@ -1,4 +1,7 @@
-/** What a loaded model consists of, for all that works with it: generation, vectors, saved sequences, the command line, benches. Not part of the public API. */
+/**
+ * Parts of a loaded model, for generation, vectors, saved sequences, the command line and benches.
+ * Not part of the public API.
+ */
 import type { ConstraintOptions } from '../grammar/constraint.ts';
 import type { Grammar } from '../grammar/grammar.ts';
 import type { Speculation } from '../generate/draft/drafter.ts';
@@ -14,9 +17,9 @@ export interface ModelInternals {
   readonly slots: Slots;
   readonly scheduler: Scheduler;
   readonly speculation: Speculation;
-  /** What the file sets in place of the sampler's defaults. */
+  /** Defaults of the sampler that the file sets. */
   readonly samplerDefaults: SamplerOptions;
-  /** The grammar that a generation's options ask for. */
+  /** Compiles the grammar that a generation's options ask for. */
   constraint(options: ConstraintOptions, signal?: AbortSignal): Promise<Grammar> | undefined;
   /** @throws ERR_DISPOSED */
   assertUsable(): void;

@@ -1,9 +1,12 @@
-/** Rows of neurons that stay in the file (neurons.ts), read as they fire. Loaded by models that have such rows alone. */
+/**
+ * Reads rows of neurons from the file as they fire (neurons.ts). Imported only for models with such
+ * rows.
+ */
 import type { Bytes } from '../io/source.ts';
 import type { Executor } from '../threads/executor.ts';
 import type { NeuronRows } from './neurons.ts';
 
-/** What has been read so far: bytes, in steps of so many tokens; and what all of these rows take. */
+/** Bytes read so far, tokens of the steps that read them, and bytes of all rows. */
 export interface NeuronReads {
   readonly bytes: number;
   readonly tokens: number;
@@ -13,21 +16,24 @@ export interface NeuronReads {
 export interface NeuronWindow {
   readonly reads: NeuronReads;
   /**
-   * Puts the rows that a pass computes with where it finds them. No step runs.
+   * Writes the rows that a pass reads to their addresses. Call between steps.
    * @throws what reading throws, or signal.reason
    */
   ready(pass: NeuronRows, nTokens: number, signal?: AbortSignal): Promise<void>;
-  /** Resolves when nothing is read any more. */
+  /** Resolves when the last read has ended. */
   close(): Promise<void>;
 }
 
-/** As Promise.all, but where one is rejected the others end first. */
+/** Promise.all that waits for all promises even if one rejects. */
 async function settled<T>(promises: readonly Promise<T>[]): Promise<T[]> {
   await Promise.allSettled(promises);
   return Promise.all(promises);
 }
 
-/** The rows of a pass that are kept: what they are of each weight, and the last token that they fired for, counted from the first. */
+/**
+ * Rows of a pass that the host keeps: the bytes of a row in each weight, and the last token that it
+ * fired for, counted from the first token.
+ */
 interface Kept {
   readonly rows: Map<number, { readonly of: Uint8Array[]; last: number }>;
   tokens: number;
@@ -35,7 +41,7 @@ interface Kept {
 
 /**
  * @param passes in the order of a step
- * @param window of how many tokens rows are kept
+ * @param window tokens for which a row is kept after it fired
  */
 export function createNeuronWindow(
   executor: Executor,
@@ -47,7 +53,7 @@ export function createNeuronWindow(
   const reads = { bytes: 0, tokens: 0, all };
   const keeps = new Map(passes.map((pass): [NeuronRows, Kept] => [pass, { rows: new Map(), tokens: 0 }]));
 
-  /** Rows [from, to) of all weights: for each row what it is of each. */
+  /** Reads rows [from, to) of all weights. Returns the bytes of each row in each weight. */
   const read = async ({ weights }: NeuronRows, from: number, to: number, signal?: AbortSignal): Promise<Uint8Array[][]> => {
     const pieces = await settled(
       weights.map(([{ part, offset }, { nb }]) => parts[part].read(offset + from * nb[1], offset + to * nb[1], signal)),
@@ -63,7 +69,7 @@ export function createNeuronWindow(
     const values = new Float32Array((await executor.read(idx.data, 4 * n * nTokens)).slice().buffer);
     const fired = new Map<number, number>();
     for (const [i, v] of values.entries()) if (counts(v)) fired.set(i % n, kept.tokens + Math.floor(i / n));
-    // Neighbours are read at once.
+    // Adjacent rows are read together.
     const missing = [...fired.keys()].filter((row) => !kept.rows.has(row)).sort((a, b) => a - b);
     const starts = missing.filter((row, i) => row !== missing[i - 1] + 1);
     const ends = missing.filter((row, i) => row !== missing[i + 1] - 1);

@@ -1,7 +1,8 @@
 /**
- * Rows of neurons that stay in the file, after "LLM in a flash" (arXiv 2312.11514): a step reads those that fire for its tokens, and the host keeps those of
- * the last tokens, most of which fire again. Which ones fire is known in the middle of a layer: there a pass ends, and the next one finds in its window,
- * where all rows of a layer have their places, those that it computes with.
+ * Rows of neurons that stay in the file, after "LLM in a flash" (arXiv 2312.11514). A step reads
+ * the rows that fire for its tokens. The host keeps the rows of the last tokens, because most of
+ * them fire again. The idx that selects rows is computed in the middle of a layer, so a pass ends
+ * there. The next pass finds the rows in its window, which has an address for every row of a layer.
  */
 import { QuantletError } from '../errors.ts';
 import type { TensorInfo } from '../gguf/types.ts';
@@ -9,27 +10,28 @@ import { isContiguous, type Tensor } from '../graph/tensor.ts';
 import { TYPE } from '../type-traits.ts';
 import type { Bytes } from '../io/source.ts';
 
-/** Weights of which one idx says, token by token, which rows are read. */
+/** Weights whose rows are selected, token by token, by one idx. */
 export interface Neurons {
   /** f32 [n, n_tokens]. */
   readonly idx: Tensor;
-  /** Whether rows count whose element this is. */
+  /** True for the values of idx that select a row. */
   readonly counts: (v: number) => boolean;
   readonly weights: readonly Tensor[];
 }
 
-/** The same for a pass, which has idx and a window for the weights in its memory. */
+/** The same for a pass: idx and the weights' window lie in its memory. */
 export interface NeuronRows extends Omit<Neurons, 'weights'> {
   readonly weights: readonly (readonly [TensorInfo, Tensor])[];
 }
 
 const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
 
-/** Whether row i of a view is a part of row i of what it is a view of. */
+/** True if row i of a view is part of row i of its base. */
 const keepsRows = (t: Tensor, of: Tensor): boolean => t === of || (t.nb[1] === of.nb[1] && t.ne[1] === of.ne[1]);
 
 /**
- * The weights that can stay in the file: plain, and read by nothing but products of the rows that one idx names.
+ * Finds the weights that can stay in the file: plain, and read only by products of the rows that
+ * one idx selects.
  * @param nodes of a graph, each after its sources
  */
 export function neuronsOf(nodes: readonly Tensor[], weights: ReadonlySet<Tensor>): Neurons[] {
@@ -43,7 +45,7 @@ export function neuronsOf(nodes: readonly Tensor[], weights: ReadonlySet<Tensor>
       if (!w || !weights.has(w)) continue;
       const [, , idx, lookup, dense] = t.src;
       const { nonzero, per, threshold } = t.params;
-      // Where idx is x itself, all rows are computed (hot neurons, arch/sparse.ts).
+      // If idx is x itself, all rows are computed (hot neurons, arch/sparse.ts).
       const byRows =
         (t.op === 'mul_mat_sparse' || t.op === 'axpy') && i === 0 && t.src[1] !== idx && per === 1 && !lookup && !dense && keepsRows(s, w);
       const known = byRows && w.layout === 'plain' && w.ne[2] === 1 && idx!.op !== 'leaf' && !idx!.viewOf && isContiguous(idx!);
@@ -64,7 +66,7 @@ export function neuronsOf(nodes: readonly Tensor[], weights: ReadonlySet<Tensor>
   });
 }
 
-/** @throws ERR_SOURCE where a model is in no files: over a net each row would be a request */
+/** @throws ERR_SOURCE if a model is not in files: over a network, each row would be a request */
 export function mustBeInFiles(parts: readonly Bytes[]): void {
   if (!parts.every(({ file }) => file))
     throw new QuantletError(

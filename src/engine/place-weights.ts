@@ -9,14 +9,17 @@ import type { PackedByThreads, Weight } from './model-plan.ts';
 /** Bytes of a leaf as it lies in memory. */
 export const bytesOf = (l: Tensor): number => (l.layout === 'packed' ? packedBytes(l) : nbytes(l));
 
-/** Bytes of leaves one after the other. */
+/** Bytes of leaves one after the other, each aligned. */
 export const roomFor = (all: readonly Tensor[]): number => all.reduce((bytes, l) => bytes + alignUp(bytesOf(l), ALIGN), 0);
 
-/** Orders weights as reading goes through the files. */
+/** Sorts weights by their order in the files. */
 export const inFileOrder = <T>(weights: readonly (readonly [TensorInfo, T])[]): (readonly [TensorInfo, T])[] =>
   [...weights].sort(([a], [b]) => a.part - b.part || a.offset - b.offset);
 
-/** Places weights in the order of their files, and what `readers` threads need that read and pack them. */
+/**
+ * Places weights in the order of their files, and the scratch of `readers` threads that read and
+ * pack them.
+ */
 export function placeWeights(memory: Allocator, resident: readonly Weight[], all: readonly Weight[], readers: number): PackedByThreads {
   for (const [, t] of inFileOrder(resident)) t.data = memory.take(bytesOf(t));
   const matrices = all.filter(([, t]) => t.layout === 'packed');

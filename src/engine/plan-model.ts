@@ -17,7 +17,8 @@ import { Residence } from './residence.ts';
 
 /**
  * Plans a model: cuts its graph into passes, and gives everything an address.
- * @param built the graph of the same model and options, if it exists already; weights that buildEarly() gave addresses keep them
+ * @param built the graph of the same model and options, if it exists already; weights that
+ * buildEarly() gave addresses keep them
  * @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE, ERR_OUT_OF_MEMORY
  */
 export function planModel(
@@ -29,7 +30,8 @@ export function planModel(
   built?: ModelGraph,
 ): ModelPlan {
   const whole = built ?? buildModelGraph(gguf, architecture, hparams, options);
-  // If not all weights may stay in memory, tables of which a step needs a row per token are the first to go.
+  // If not all weights may stay in memory, tables of which a step needs a row per token are the
+  // first to go.
   const fewer = options.rowsFromFile || sum([...whole.weights.values()].map(bytesOf)) > options.weightsMemory;
   const graph = fewer && whole.tablesOfRows.size > 0 ? buildModelGraph(gguf, architecture, hparams, options, whole.tablesOfRows) : whole;
   const weights = [...graph.weights].filter(([info]) => !graph.tokenRows.has(info));

@@ -6,7 +6,10 @@ import type { Loras } from './lora.ts';
 export interface ModelPlanOptions {
   /** Most bytes of weights in memory at a time. */
   readonly weightsMemory: number;
-  /** True: tables of which a step reads a row per token stay in the file, as they do if weightsMemory is less than all weights. */
+  /**
+   * True: tables of which a step reads a row per token stay in the file, as they do if
+   * weightsMemory is less than all weights.
+   */
   readonly rowsFromFile: boolean;
   /** True: rows of neurons stay in the file. */
   readonly neuronsFromFile: boolean;
@@ -28,7 +31,10 @@ export interface ModelPlanOptions {
   readonly cacheTypeV: KvType;
   /** True: quantised caches are rotated. */
   readonly cacheRotation: boolean;
-  /** True: weights of IQ1 to IQ3 and TQ1_0 are packed as the faster type that their own type names (type-traits.ts). */
+  /**
+   * True: weights of IQ1 to IQ3 and TQ1_0 are packed as the faster type that their own type names
+   * (type-traits.ts).
+   */
   readonly fastWeights: boolean;
   /** Bits that packed products round activations to. */
   readonly actBits: 4 | 8;

@@ -1,4 +1,7 @@
-/** How a model is laid out, from what its file says and loadModel was told: loading plans by it, and so does whoever asks what that would take. */
+/**
+ * Chooses a model's layout from its file, the options and the machine. Used to load a model, and to
+ * tell what loading would take.
+ */
 import type { Architecture, Wants } from '../arch/architecture.ts';
 import { readHParams, type HParams } from '../arch/hparams.ts';
 import { findArchitecture } from '../arch/registry.ts';
@@ -16,7 +19,7 @@ import type { ModelPlanOptions } from './plan-options.ts';
 import type { ModelPlan } from './model-plan.ts';
 import { planModel } from './plan-model.ts';
 
-/** What of loadModel's options says how large things are. */
+/** Options of loadModel() that decide how large things are. */
 export interface LayoutOptions extends Pick<
   ResolvedLoadOptions,
   | 'embeddings'
@@ -35,40 +38,54 @@ export interface LayoutOptions extends Pick<
   | 'unifiedMax'
   | 'attnHeads'
 > {
-  /** Logits of one step at most. */
+  /** Most logits of one step. */
   readonly maxOutputs: number;
-  /** Memories that layers are divided into at least, where there are so many layers. */
+  /** Fewest memories that layers are divided into, if there are enough layers. */
   readonly links: number;
-  /** Which matrices' inputs are measured, by their names. */
+  /** Selects matrices, by name, whose inputs are measured. */
   readonly inputSums?: ((matrix: string) => boolean) | undefined;
-  /** Of which weights the inputs are kept for the host to read behind a step, likewise. */
+  /** Selects weights, by name, whose inputs are kept for the host to read after a step. */
   readonly keptInputs?: ((weight: string) => boolean) | undefined;
-  /** LoRA adapters. `part` of their tensors counts the adapters' files after those of the model. */
+  /**
+   * LoRA adapters. `part` of their tensors numbers the adapters' files after those of the model.
+   */
   readonly loras: Loras;
 }
 
-/** What is known of a model before there is anything to compute with. */
+/** Facts of a model that its file and the options decide, whatever the machine. */
 export interface ModelLayout {
   readonly architecture: Architecture;
   readonly hparams: HParams;
   readonly wants: Wants;
   readonly parallel: number;
-  /** Of a sequence's states: how many are worked with and how many can be gone back to, and tokens from one of these to the next. */
+  /**
+   * Cells of a slot's recurrent states: for the last tokens, for checkpoints; and the tokens
+   * between two checkpoints.
+   */
   readonly cells: { readonly working: number; readonly checkpoints: number; readonly step: number };
 }
 
-/** Machine to plan for: the kernels' instructions, threads that compute, bytes of memory that are free. */
+/**
+ * Machine to plan for: the kernels' instructions, threads that compute, bytes of memory that are
+ * free.
+ */
 export interface Machine {
   readonly isa: Isa;
   readonly threads: number;
   readonly free: number;
 }
 
-/** Threads that read weights while the others compute: one reads while the other packs what it has read. */
+/** Threads that read weights while others compute. With two, one reads while the other packs. */
 export const READERS = 2;
-/** Caches grow with the context: a model trained for 128k tokens would take gigabytes that few conversations use. */
+/**
+ * Caches grow with the context: a model trained for 128k tokens would take gigabytes that few
+ * conversations use.
+ */
 const DEFAULT_CONTEXT = 4096;
-/** Sequences at once for models that make vectors, by default: texts are short, and one step reads all weights for however many of them. */
+/**
+ * Default number of sequences for models that make vectors: texts are short, and one step reads the
+ * weights once for all of them.
+ */
 const ENCODER_PARALLEL = 8;
 
 /** @throws ERR_UNSUPPORTED_ARCH, ERR_GGUF_INVALID, ERR_INVALID_ARGUMENT */
@@ -76,7 +93,8 @@ export function layoutOf(gguf: GGUF, options: LayoutOptions): ModelLayout {
   const architecture = findArchitecture(getArchitecture(gguf));
   const hparams = readHParams(gguf);
   const wants = wantsOf(hparams, options.embeddings);
-  // Only what generates takes tokens back: drafts, which are computed together, and a conversation's end that was changed.
+  // Only generation takes tokens back: drafts, which are computed together, and the end of a
+  // conversation that was changed.
   const generates = wants === 'logits';
   const parallel = options.parallel ?? (generates ? 1 : ENCODER_PARALLEL);
   const cells = {
@@ -87,7 +105,7 @@ export function layoutOf(gguf: GGUF, options: LayoutOptions): ModelLayout {
   return { architecture, hparams, wants, parallel, cells };
 }
 
-/** What a model is planned by. */
+/** Options of a plan. */
 export function planOptions(
   { hparams, wants, parallel, cells }: ModelLayout,
   options: LayoutOptions,
@@ -118,15 +136,18 @@ export function planOptions(
   };
 }
 
-/** The context that a model is planned for first. */
+/** Context length to try first. */
 export const wantedContext = ({ nCtxTrain }: HParams, { contextLength }: LayoutOptions): number =>
   contextLength || (contextLength === 0 ? nCtxTrain : Math.min(nCtxTrain, DEFAULT_CONTEXT));
 
 /**
- * Weights of IQ1 to IQ3 and TQ1_0 are packed as what is faster where that is asked for, or is left to us and takes half of the free memory at most. Who chose such a file may
- * have done so for its size: where nothing says what is free, in browsers say, it keeps that.
+ * Plans a model for the free memory. Weights of IQ1 to IQ3 and TQ1_0 get the faster form if asked,
+ * or with 'auto' if the model then takes at most half of the free memory. If the free memory is
+ * unknown (browsers), 'auto' keeps them compact, because such a file may have been chosen for its
+ * size.
  * @param graph the graph that buildEarly() made, if it did
- * @throws ERR_OUT_OF_MEMORY where it does not fit, with what would; ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE
+ * @throws ERR_OUT_OF_MEMORY if nothing fits, with what would; ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE,
+ * ERR_UNSUPPORTED_TYPE
  */
 export function planToFit(
   gguf: GGUF,
@@ -136,7 +157,7 @@ export function planToFit(
   graph?: ModelGraph,
 ): ModelPlan {
   const { architecture, hparams } = layout;
-  let first = graph; // for the plan that is made first
+  let first = graph; // used for the first plan alone
   const planWith = (contextLength: number, rowsFromFile: boolean, fastWeights: boolean, links: number): ModelPlan => {
     const built = first;
     first = undefined;
@@ -147,7 +168,8 @@ export function planToFit(
     inMemories((links) => planWith(contextLength, rowsFromFile, fast, links), options.links);
   const fits = (plan: ModelPlan): boolean => each(plan) && memorySum(plan.memory) <= free;
   const wanted = wantedContext(hparams, options);
-  // Tables that can stay in the file do so before a context shrinks; one that was asked for must fit.
+  // Before the context shrinks, tables that can stay in the file do. A context that the caller
+  // chose must fit.
   let model = planFor(wanted, false);
   if (!fits(model)) model = planFor(wanted, true);
   for (let n = wanted; !options.contextLength && !fits(model) && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1), true);
@@ -158,13 +180,16 @@ export function planToFit(
   return each(fast) && memorySum(fast.memory) <= free / 2 ? fast : model;
 }
 
-/** Whether some of its weights can be packed as a faster type. */
+/** True if some weights can be packed as a faster type. */
 export const hasFast = (gguf: GGUF): boolean => [...gguf.tensors.values()].some(({ type }) => type.kernels?.fast);
 
-/** Whether each of its memories can be made. */
+/** True if every memory can be created. */
 const each = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);
 
-/** A plan with as few links as do, `links` at least. Where there are no more, because one layer is too large for a memory, the plan does not fit. */
+/**
+ * Plans with as few links as possible, at least `links`. If one layer is too large for a memory,
+ * more links do not help, and the plan does not fit.
+ */
 function inMemories(planWith: (links: number) => ModelPlan, links: number): ModelPlan {
   let model = planWith(links);
   for (let n = links; !each(model) && model.memories.length === n;) {
@@ -174,7 +199,9 @@ function inMemories(planWith: (links: number) => ModelPlan, links: number): Mode
   return model;
 }
 
-/** What the model is to give: what its file is made for, unless the caller says otherwise. */
+/**
+ * Kind of result that the model gives: what its file is made for, unless the caller says otherwise.
+ */
 function wantsOf({ arch, causal, decoder, pooling }: HParams, embeddings: boolean | undefined): Wants {
   if (decoder && embeddings)
     throw new QuantletError(

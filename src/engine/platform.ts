@@ -6,29 +6,35 @@ import type { Compute } from '../threads/serve.ts';
 import type { SpawnedThreads, ThreadPool } from '../threads/pool.ts';
 import type { Build, Features } from '../wasm/load.ts';
 
-/** Whether V8 is to join pairs of 128-bit operations: where it can be had and gives the right bits, that and a warning where not, or never. */
+/**
+ * Use of V8's revectoriser, which joins pairs of 128-bit operations. 'auto': if it is available and
+ * gives the right bits. true: likewise, with a warning if not. false: never.
+ */
 export type Turbo = 'auto' | boolean;
 
-/** How far loading is: first files that are downloaded, one after the other (Node, Deno and Bun), then the weights as they are read. */
+/**
+ * Progress of loading: first the files that are downloaded, one after the other (Node, Deno and
+ * Bun), then the weights as they are read.
+ */
 export interface LoadProgress {
   readonly phase: 'download' | 'load';
-  /** Bytes so far, and in all: Infinity where the server does not say. */
+  /** Bytes so far, and in all: Infinity if the server does not say. */
   readonly loaded: number;
   readonly total: number;
-  /** The name of the file that is downloaded. */
+  /** Name of the file that is downloaded. */
   readonly file?: string;
 }
 
 export interface OpenedFile {
   readonly bytes: Bytes;
-  /** Its path or URL, where it has one: the names of a split model's other files follow from it. */
+  /** Path or URL, if there is one. The names of a split model's other files follow from it. */
   readonly name?: string | undefined;
-  /** What open() is to be given for a file beside this one. Without it: its name. */
+  /** Source to open for a file in the same folder. If absent, the file's name is opened. */
   sibling?(name: string): string | URL;
   close(): Promise<void>;
 }
 
-/** What an entry knows of its platform; everything else in src/ runs anywhere. */
+/** Functions of a platform, provided by its entry. Everything else in src/ runs anywhere. */
 export interface Platform {
   /** Opens paths, URLs and whatever toBytes takes; close() when the model is loaded. */
   open(source: string | URL | SourceLike, signal?: AbortSignal): Promise<OpenedFile>;
@@ -36,24 +42,38 @@ export interface Platform {
   /** A build the environment asks for (QUANTLET_BUILD), or undefined. */
   forcedBuild(): string | undefined;
   /**
-   * `turbo`: false unless given; most platforms have none. It changes V8's flags, after which Node's own code is compiled again in the next worker to
-   * start (55 ms in place of 27): so not before `workers` have started. (Kernels that were compiled before must not run afterwards: Node 24 ended the process.)
+   * Compiles a build. `turbo` defaults to false; most platforms have none. Turbo changes V8's
+   * flags, and the next worker to start then compiles Node's own code again: so it waits until
+   * `workers` have started. Kernels that were compiled before must not run afterwards: V8 may end
+   * the process.
    */
   module(build: Build, turbo?: Turbo, workers?: Promise<unknown>): Promise<WasmModule>;
-  /** Whether a module has turbo. */
+  /** True if a module has turbo. */
   isTurbo?(module: WasmModule): boolean;
   defaultThreads(): number;
-  /** Threads over memories; spawnThreads() instead where they can be started before there are any. */
+  /**
+   * Starts threads over memories. Platforms that can start threads before there are memories have
+   * spawnThreads() instead.
+   */
   createThreadPool?(compute: Compute, nth: number): Promise<ThreadPool>;
   spawnThreads?(nth: number): SpawnedThreads;
-  /** Whether a shared memory can be made with as much to grow as one can have, at no cost: V8 reserves the addresses anyway. */
+  /**
+   * True if a shared memory can reserve room to grow to the largest size at no cost, because V8
+   * reserves the addresses anyway.
+   */
   readonly growsMemory?: boolean;
-  /** Bytes of memory that this process can still have, where the system says so. */
+  /** Bytes of memory that this process can still get, if the system tells. */
   freeMemory?(): number | undefined;
-  /** Shows what people should know of a model that loads all the same. Absent: nobody is told but by `model.warnings`. */
+  /**
+   * Shows a warning about a model that was loaded nevertheless. If absent, warnings are only in
+   * `model.warnings`.
+   */
   warn?(message: string): void;
-  /** A model was loaded, or was not: what was only kept ready for it goes. */
+  /** Called after a model was loaded or failed to load: frees what was only kept ready for it. */
   loaded?(): void;
-  /** For builds without threads, where another thread is to compute, or this one in a way of its own; by default this one computes (threads/single.ts). */
+  /**
+   * Creates the executor of builds without threads, if another thread is to compute, or this one in
+   * its own way. By default this thread computes (threads/single.ts).
+   */
   createExecutor?(module: WasmModule, memoryBytes: readonly number[]): Promise<Executor>;
 }

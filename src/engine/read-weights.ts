@@ -1,4 +1,7 @@
-/** Weights from a model's files to their places, packed: by the threads themselves where they can open the files, else by the host. */
+/**
+ * Reads a model's weights into memory and packs them: on the threads if they can open the files,
+ * else on the host.
+ */
 import { QuantletError } from '../errors.ts';
 import { ROW_BLOCK } from '../graph/layout.ts';
 import { pieceRows } from '../graph/packing.ts';
@@ -20,21 +23,24 @@ export interface ReadOptions {
   readonly onProgress: ResolvedLoadOptions['onProgress'];
 }
 
-/** Bytes that the host reads at once: large enough for disks and HTTP, small enough to report progress and stop soon. */
+/**
+ * Bytes that the host reads at once: large enough for disks and HTTP, small enough to report
+ * progress and stop soon.
+ */
 const READ_BYTES = 8 << 20;
 
-/** Bytes that a thread reads at once of what is not packed. */
+/** Bytes that a thread reads at once of weights that are not packed. */
 const PIECE_BYTES = 1 << 20;
 
 const utf8 = new TextEncoder();
 
-/** Weights on their way to their places, and the first bytes of each. */
+/** Weights that are being read, and the first bytes of each. */
 export interface Reading {
   readonly heads: ReadonlyMap<TensorInfo, Uint8Array>;
   readonly done: Promise<void>;
 }
 
-/** Has the threads read weights and pack them, where they can open the files. */
+/** Has the threads read and pack weights. Returns undefined if they cannot open the files. */
 export function readByThreads(
   executor: Executor,
   parts: readonly Bytes[],
@@ -48,7 +54,7 @@ export function readByThreads(
   const all = new Uint8Array(new SharedArrayBuffer(HEAD_BYTES * inOrder.length));
   const heads = new Map(inOrder.map(([info], i) => [info, all.subarray(i * HEAD_BYTES).subarray(0, info.byteLength)]));
   const rows = piecesOf(inOrder, packings, (info) => heads.get(info)!.byteOffset);
-  // Pieces are taken in order, so that the first ones are done.
+  // Threads take pieces in order, so the finished ones are about the first.
   let total = 0;
   const ends = rows.map((row) => (total += row[PIECE.bytes]));
   let told = 0;
@@ -63,7 +69,7 @@ export function readByThreads(
 
 /**
  * Reads all weights, in the order of the files. Returns the weights' fingerprint.
- * @param begun what readByThreads() gave for the same, where it was called before
+ * @param begun result of readByThreads() for the same weights, if it was called before
  * @throws ERR_GGUF_INVALID for Inf or NaN, what reading throws
  */
 export async function readWeights(
@@ -73,7 +79,8 @@ export async function readWeights(
   options: ReadOptions,
   begun?: Reading,
 ): Promise<string> {
-  // Rope angles can depend on the context a model is loaded with (Phi 3), and adapters have a scale: a saved sequence fits only the same of both.
+  // A saved sequence fits only the same rope angles, which can depend on the context length (Phi
+  // 3), and the same scales of adapters.
   const settings = [
     tables.map(({ params, factors }) => [params, factors?.name]),
     [...options.loras.values()].flat().map(({ scale }) => scale),
@@ -85,7 +92,8 @@ export async function readWeights(
     await headsOf(parts, weights, fingerprint, reading.heads);
   } else {
     const inOrder = inFileOrder(resident);
-    // Where all weights are read the fingerprint is made on the way: over a net each read is a request.
+    // If all weights are read, the fingerprint is made on the way: over a network each further read
+    // is a request.
     const all = new Set(resident.map(([info]) => info)).size === weights.length;
     if (!all) await headsOf(parts, weights, fingerprint);
     await byHost(executor, parts, inOrder, packings, options, all ? fingerprint : undefined);
@@ -97,7 +105,11 @@ export async function readWeights(
 const addHead = (fingerprint: Fingerprint, { name, type, ne }: TensorInfo, bytes: Uint8Array): void =>
   void fingerprint.add(utf8.encode(`${name} ${type.name} ${ne.join(' ')}`)).add(bytes.subarray(0, HEAD_BYTES));
 
-/** All reads are asked for at once, in the order of the files: over a net they are one stream. @param known those that were read already */
+/**
+ * Adds the first bytes of all weights to a fingerprint. All reads start at once, in the order of
+ * the files, so that over a network they are one stream.
+ * @param known first bytes that were read already
+ */
 async function headsOf(
   parts: readonly Bytes[],
   weights: readonly TensorInfo[],
@@ -114,11 +126,15 @@ async function headsOf(
   for (const [i, info] of inOrder.entries()) addHead(fingerprint, info, heads[i]);
 }
 
-/** For each matrix that is packed: its record, and of which plan. */
+/** Record of each packed matrix, and the packing that has it. */
 const packingOf = <P extends PackedByThreads>(packings: readonly P[]): ReadonlyMap<Tensor, { readonly record: number; readonly of: P }> =>
   new Map(packings.flatMap((of) => of.matrices.map(([, matrix], record) => [matrix, { record, of }] as const)));
 
-/** The numbers of all pieces (threads/loading.ts): whole row blocks where a matrix is packed, else any bytes. @param headOf where a weight's first bytes are wanted */
+/**
+ * Numbers of all pieces (threads/loading.ts): whole row blocks of packed matrices, any bytes of
+ * other weights.
+ * @param headOf offset that a weight's first bytes are copied to; -1: nowhere
+ */
 function piecesOf(
   inOrder: readonly Weight[],
   packings: readonly PackedByThreads[],
@@ -147,15 +163,18 @@ function sharedPieces(rows: readonly (readonly number[])[]): Float64Array {
   return pieces;
 }
 
-/** How some weights get to their places while steps run. */
+/** Reads some weights into memory while steps run. */
 export interface Filling {
-  /** Reads them; nothing computes with what was there. */
+  /** Reads the weights. No step may use their memory meanwhile. */
   read(): Promise<void>;
-  /** What is to be done before they are used, while no step runs. */
+  /** Completes the weights before they are used. Call between steps. */
   finish(): Promise<void>;
 }
 
-/** By threads beside those that compute, where there are any, which pack at once; else the host reads and the threads pack between two steps. */
+/**
+ * Uses the reader threads, which pack at once, if there are any. Otherwise the host reads, and the
+ * computing threads pack between two steps.
+ */
 export function fillingOf(executor: Executor, parts: readonly Bytes[], weights: readonly Weight[], packings: readonly Packing[]): Filling {
   const files = parts.flatMap(({ file }) => file ?? []);
   const own = packings.filter(({ matrices }) => matrices.some(([, matrix]) => weights.some(([, tensor]) => tensor === matrix)));
@@ -189,7 +208,10 @@ export function fillingOf(executor: Executor, parts: readonly Bytes[], weights: 
   };
 }
 
-/** Writes what a weight's file has from its byte `at` on. Where rows get larger by being packed, those of a row block go to where it begins (repackRecord). */
+/**
+ * Writes a chunk of a weight's file that begins at its byte `at`. If packing makes rows larger,
+ * each row block goes to where its packed form will begin (repackRecord).
+ */
 async function toPlace(executor: Executor, [info, tensor]: Weight, at: number, chunk: Uint8Array): Promise<void> {
   if (info.type === tensor.type) return executor.write(tensor.data + at, chunk);
   const block = ROW_BLOCK * rowSize(info.type, info.ne[0]);
@@ -204,7 +226,7 @@ async function toPlace(executor: Executor, [info, tensor]: Weight, at: number, c
   await executor.write(tensor.data + from, spread);
 }
 
-/** A matrix is packed while the next one is read. */
+/** Reads weights on the host. A matrix is packed while the next one is read. */
 async function byHost(
   executor: Executor,
   parts: readonly Bytes[],
@@ -244,7 +266,10 @@ async function byHost(
   await packed;
 }
 
-/** @throws ERR_GGUF_INVALID where a matrix holds an Inf or NaN among its scales: no product by it would be right */
+/**
+ * @throws ERR_GGUF_INVALID if a scale of a matrix is Inf or NaN: every product with it would be
+ * wrong
+ */
 async function refuseBroken(executor: Executor, { matrices, broken }: Packing): Promise<void> {
   const flags = await executor.read(broken.data, nbytes(broken));
   const at = flags.findIndex((byte) => byte !== 0) >> 2;

@@ -21,13 +21,17 @@ export class Residence {
 
   private readonly nLayer: number;
   private readonly weights: ReadonlySet<Tensor>;
-  /** Leaves that are small, or the same for all layers: several memories may have a copy. All others, caches included, lie in one memory. */
+  /**
+   * Leaves that are small, or the same for all layers: several memories may have a copy. All
+   * others, caches included, lie in one memory.
+   */
   private readonly copied: ReadonlySet<Tensor>;
   private readonly neuronsOfLeaf: ReadonlyMap<Tensor, Neurons>;
 
   /**
    * @param weights leaves of weights, without those of which the host reads rows
-   * @throws ERR_INVALID_ARGUMENT if neuronWindow is set and the model has no such neurons; ERR_OUT_OF_MEMORY if weightsMemory is too small
+   * @throws ERR_INVALID_ARGUMENT if neuronWindow is set and the model has no such neurons;
+   * ERR_OUT_OF_MEMORY if weightsMemory is too small
    */
   constructor(graph: ModelGraph, weights: readonly Tensor[], { nLayer, arch }: HParams, options: ModelPlanOptions) {
     this.nLayer = nLayer;

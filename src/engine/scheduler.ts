@@ -12,20 +12,28 @@ export interface SchedulerOptions {
   /** Most tokens of a step. */
   nBatch: number;
   slots: Slots;
-  /** false: a token sees its whole sequence, so the sequence is computed in one step. Default true. */
+  /**
+   * false: a token sees its whole sequence, so the sequence is computed in one step. Default true.
+   */
   causal?: boolean;
   /** Most rows of logits of a step. */
   maxOutputs: number;
-  /** Runs a step. Returns a function that gives the logits of output i, valid until the next step. */
+  /**
+   * Runs a step. Returns a function that gives the logits of output i, valid until the next step.
+   */
   step(batch: Batch, signal: AbortSignal | undefined): Promise<(i: number) => Float32Array>;
 }
 
-/** Returns false if the tokens after this one are not wanted: they were a draft that turned out wrong. */
+/**
+ * Returns false if the tokens after this one are not wanted: they were a draft that turned out
+ * wrong.
+ */
 type OnLogits = (logits: Float32Array, index: number) => unknown;
 
 /**
- * Prompt tokens of a step in which others generate, because their next tokens wait for it: 512 would
- * take seconds where 64 take a few tenths. Products of 64 columns are nearly as fast as wider ones.
+ * Prompt tokens of a step in which others generate, because their next tokens wait for it: 512
+ * would take seconds where 64 take a few tenths. Products of 64 columns are nearly as fast as wider
+ * ones.
  */
 const PROMPT_BESIDE = 64;
 
@@ -64,7 +72,10 @@ class Job {
     return this.ids.length - this.done;
   }
 
-  /** True if all tokens that are left have logits: a next token with its draft, or the last token of a prompt. */
+  /**
+   * True if all tokens that are left have logits: a next token with its draft, or the last token of
+   * a prompt.
+   */
   get generates(): boolean {
     return this.done >= this.outputsFrom;
   }
@@ -189,7 +200,10 @@ export class Scheduler {
     });
   }
 
-  /** Starts a step at once if everyone with a slot has asked for tokens. Otherwise gives the others until the next turn of the event loop. */
+  /**
+   * Starts a step at once if everyone with a slot has asked for tokens. Otherwise gives the others
+   * until the next turn of the event loop.
+   */
   private schedule(): void {
     if (this.running) return;
     if (this.jobs.length >= this.slots.active) return void this.runStep();
@@ -218,7 +232,10 @@ export class Scheduler {
     if (this.jobs.length > 0) this.schedule();
   }
 
-  /** Runs the batch. A step of one sequence may be cut short; one that others share is finished, and an aborted job dropped after it. */
+  /**
+   * Runs the batch. A step of one sequence may be cut short; one that others share is finished, and
+   * an aborted job dropped after it.
+   */
   private async compute(taken: ReadonlyMap<Job, number>): Promise<((i: number) => Float32Array) | undefined> {
     if (taken.size === 0) return undefined;
     const { batch } = this;

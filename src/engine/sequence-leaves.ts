@@ -1,4 +1,7 @@
-/** Leaves of a model's graph that a sequence fills: keys and values, recurrent states; and the tables of angles. */
+/**
+ * Leaves of a model's graph that a sequence fills: keys and values, recurrent states; and the
+ * tables of angles.
+ */
 import type { CacheHolds, GraphContext, KvCache } from '../arch/architecture.ts';
 import type { HParams } from '../arch/hparams.ts';
 import type { RopeParams } from '../arch/rope-table.ts';
@@ -10,7 +13,10 @@ import { leaf, type Tensor } from '../graph/tensor.ts';
 import { TYPE } from '../type-traits.ts';
 import type { ModelPlanOptions } from './plan-options.ts';
 
-/** Angles for one set of parameters, and the tensor of frequency factors that goes into them, if there is one. */
+/**
+ * Angles for one set of parameters, and the tensor of frequency factors that goes into them, if
+ * there is one.
+ */
 export interface RopeTable {
   readonly params: RopeParams;
   readonly factors: TensorInfo | undefined;
@@ -39,7 +45,8 @@ export class SequenceLeaves {
   cache(layer: number, headDim: number, valueDim: number, holds: CacheHolds): KvCache {
     const { cacheTypeK, cacheTypeV, parallel } = this.options;
     const { nHeadKv, rotations } = this.hparams;
-    // An encoder reads keys and values only in the step and layer that wrote them, so one cache serves all its layers.
+    // An encoder reads keys and values only in the step and layer that wrote them, so one cache
+    // serves all its layers.
     const name = holds === 'step' ? holds : `${holds}.${layer}`;
     const tensor = (of: string, type: KvType, dims: number): Tensor =>
       leaf(`cache_${of}.${name}`, TYPE[type], [paddedHeadDim(type, dims), this.slotCells * parallel, nHeadKv, 1]);
@@ -92,9 +99,10 @@ export class SequenceLeaves {
 }
 
 /**
- * Rotation of a cache before it is quantised, as llama.cpp does it: caches of block types whose heads have a multiple of 64
- * dimensions. Keys are rotated in the largest parts that are a power of two, values in parts of 64. Keys are always rotated if the
- * model says so (R3), in parts of `always`.
+ * Rotation of a cache before it is quantised, as llama.cpp does it: caches of block types whose
+ * heads have a multiple of 64 dimensions. Keys are rotated in the largest parts that are a power of
+ * two, values in parts of 64. Keys are always rotated if the model says so (R3), in parts of
+ * `always`.
  */
 function rotationOf(
   keyDim: number,

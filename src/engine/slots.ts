@@ -1,36 +1,59 @@
 /**
- * The slots of the KV cache: how many sequences a model computes at the same time. A slot knows which tokens its cells hold, and everything
- * that happens to a sequence is one of its operations; steps (scheduler.ts) and restored sequences (generate/saved-sequence.ts) fill the cells.
+ * Slots of the KV cache: as many as sequences that a model computes at the same time. A slot knows
+ * which tokens its cells hold, and every change of a sequence is one of its operations. Steps
+ * (scheduler.ts) and restored sequences (generate/saved-sequence.ts) fill the cells.
  */
 
 import type { StateCells } from './state-cells.ts';
 
-/** The place of one sequence in the KV cache: a run of cells, and the tokens whose keys and values the first of them hold. */
+/**
+ * Run of cells of the KV cache for one sequence, and the tokens whose keys and values the first of
+ * them hold.
+ */
 export interface Slot {
   readonly index: number;
   /** The cell of the sequence's first token; position i lies in cell `firstCell + i`. */
   readonly firstCell: number;
   /** Tokens that fit. */
   readonly capacity: number;
-  /** In the order of their positions. They stay when the sequence has ended: a later prompt may begin with them. */
+  /**
+   * In the order of their positions. They stay when the sequence has ended: a later prompt may
+   * begin with them.
+   */
   readonly tokens: readonly number[];
-  /** How many of them a step can go on behind. All, unless recurrent states of the last ones were lost: those are computed again with what comes next. */
+  /**
+   * Number of first tokens that a step can continue after. All of them, unless recurrent states of
+   * the last ones were lost: those are computed again with the next tokens.
+   */
   readonly computed: number;
-  /** The prompt whose keys and values an encoder has left for the tokens, where the model has one. */
+  /**
+   * Prompt whose keys and values an encoder has left for the tokens, if the model has an encoder.
+   */
   readonly encoded: readonly number[];
-  /** States of recurrent layers, where the model has some. */
+  /** States of recurrent layers, if the model has any. */
   readonly states: StateCells | undefined;
-  /** How many of a prompt's first tokens need not be computed here. The last one always does: its logits are wanted. */
+  /**
+   * Number of a prompt's first tokens that need not be computed again. Never includes the last one,
+   * because its logits are wanted.
+   */
   reusable(prompt: readonly number[]): number;
-  /** Begins a prompt: keeps what is reusable of it, forgets everything else. Returns how many tokens were kept; the rest is to be submitted. */
+  /**
+   * Begins a prompt: keeps its reusable tokens and drops all others. Returns how many tokens were
+   * kept; the rest is to be submitted.
+   */
   begin(prompt: readonly number[]): number;
-  /** Forgets all tokens from this position on. */
+  /** Drops all tokens from this position on. */
   truncate(length: number): void;
-  /** Forgets the last n tokens: the next ones take their positions and cells. */
+  /** Drops the last n tokens: the next ones take their positions and cells. */
   rollBack(n: number): void;
-  /** Takes note of tokens (of the first n) whose keys and values now lie in the next cells. For the scheduler and restored sequences: nobody else fills cells. */
+  /**
+   * Records that the next cells hold the keys and values of these tokens (of the first n). Only for
+   * the scheduler and restored sequences, which fill the cells.
+   */
   append(tokens: ArrayLike<number>, n?: number): void;
-  /** Takes note of what an encoder has read, or that something else will be: all tokens are forgotten. */
+  /**
+   * Records the prompt that an encoder has read; [] while it reads another one. Drops all tokens.
+   */
   encode(prompt: readonly number[]): void;
 }
 
@@ -73,7 +96,7 @@ function createSlot(index: number, capacity: number, states: StateCells | undefi
   };
 }
 
-/** How many first tokens two sequences share. */
+/** Number of first tokens that two sequences share. */
 export function sharedLength(a: readonly number[], b: readonly number[]): number {
   let n = 0;
   while (n < a.length && n < b.length && a[n] === b[n]) n++;
@@ -86,8 +109,10 @@ export const isSame = (a: readonly number[], b: readonly number[]): boolean => a
 export interface Slots {
   readonly all: readonly Slot[];
   /**
-   * A slot, first come first served. If several are free, `choose` picks one of them, listed from the one that was free longest, or one of those that are
-   * being left: taken by a sequence whose signal has aborted in a step that is not over yet. With `only`, this slot and no other.
+   * Takes a slot, first come first served. If several are free, `choose` picks one. It gets the
+   * free slots, the one that was free longest first, and the slots that will soon be free: the
+   * signal of their sequence has aborted, but its step is not over. With `only`, takes this slot
+   * and no other.
    */
   acquire(signal?: AbortSignal, choose?: (free: readonly Slot[], left: readonly Slot[]) => Slot, only?: Slot): Promise<Slot>;
   /** Gives a slot back. What it holds stays until another sequence takes it. */
@@ -95,18 +120,18 @@ export interface Slots {
   /** Slots that are taken. */
   readonly active: number;
   isActive(slot: Slot): boolean;
-  /** Ends everything that waits, and refuses all that comes later, with this error. */
+  /** Rejects all waiting and later calls with this error. */
   close(error: Error): void;
 }
 
 /**
  * @param capacity cells of a slot
- * @param statesOf what a slot of this index keeps of recurrent layers
+ * @param statesOf state cells of the slot with this index
  */
 export function createSlots(n: number, capacity: number, statesOf: (index: number) => StateCells | undefined = () => undefined): Slots {
   const all = Array.from({ length: n }, (_, i) => createSlot(i, capacity, statesOf(i)));
   const free = [...all];
-  /** Signals of those who hold the other slots. */
+  /** Signals of the sequences that hold slots. */
   const holders = new Map<Slot, AbortSignal | undefined>();
   const waiting: { readonly only: Slot | undefined; resolve(slot: Slot): void; reject(reason: unknown): void }[] = [];
   let closed: Error | undefined;

@@ -1,10 +1,14 @@
 /**
- * The cells in which a slot keeps states of recurrent layers. A state says what all tokens up to a position have left behind, and cannot be taken back token
- * by token: so besides the state of the last token, some of earlier ones are kept (checkpoints). They cost nothing to make: a step is told to leave its
- * state in another cell, and to go on from there (graph/recurrent.ts runs).
+ * Cells in which a slot keeps states of recurrent layers. A state sums up all tokens up to a
+ * position, and single tokens cannot be taken out of it. So a slot keeps the state after the last
+ * token and some after earlier ones (checkpoints). Checkpoints cost nothing to make: a step leaves
+ * its state in another cell and continues from there (the runs of graph/recurrent.ts).
  */
 
-/** So many tokens go on from the state in cell `from` (-1: from none) and leave theirs in cell `to`. */
+/**
+ * `n` tokens that continue from the state in cell `from` (-1: from zeros) and leave theirs in cell
+ * `to`.
+ */
 export interface Run {
   readonly n: number;
   readonly from: number;
@@ -12,29 +16,41 @@ export interface Run {
 }
 
 export interface StateCells {
-  /** The most first tokens, at most `length`, behind which there is a state; none at all is one. */
+  /**
+   * Largest number of tokens, at most `length`, after which there is a state; 0 tokens need none.
+   */
   reach(length: number): number;
-  /** The cell of the state behind so many tokens, as reach() gave them; -1 for none. */
+  /** Cell of the state after `length` tokens, a result of reach(); -1 for 0 tokens. */
   cellOf(length: number): number;
   /**
-   * Runs for the tokens at positions `from` to before `to`, behind a state that there is. What they write holds nothing until commit().
-   * @param keep whether the state at `from` must outlive them: they may have to be taken back
+   * Runs for the tokens at positions [from, to), after a state that exists. The cells that they
+   * write hold nothing until commit().
+   * @param keep true if the state at `from` must outlive them, because they may be taken back
    */
   plan(from: number, to: number, keep: boolean): Run[];
-  /** The runs planned last were computed. */
+  /** Records that the runs planned last were computed. */
   commit(): void;
-  /** Forgets states behind more tokens than these. */
+  /** Drops states after more than `length` tokens. */
   truncate(length: number): void;
-  /** A prompt of so many tokens begins: a checkpoint before its end is kept for the next turn, however long the text behind it gets. */
+  /**
+   * Begins a prompt of this many tokens. Its last checkpoint is kept for the next turn, however
+   * long the following text gets.
+   */
   begin(promptLength: number): void;
-  /** Has the first cell hold the state behind so many tokens, and returns it: for restored sequences. */
+  /**
+   * Records that the first cell holds the state after `length` tokens, and returns this cell: for
+   * restored sequences.
+   */
   restore(length: number): number;
 }
 
 export interface StateCellsOptions {
   /** The slot's first cell. */
   readonly first: number;
-  /** Cells for the last token's state: 2 where tokens are taken back that were computed together (drafts), else 1. */
+  /**
+   * Cells for the last token's state: 2 if tokens that are computed together can be taken back
+   * (drafts), else 1.
+   */
   readonly working: number;
   /** Cells for checkpoints. */
   readonly checkpoints: number;
@@ -45,7 +61,9 @@ export interface StateCellsOptions {
 const NOTHING = -1;
 
 export function createStateCells({ first, working, checkpoints, step }: StateCellsOptions): StateCells {
-  /** How many tokens the state of each cell is behind; and what they will be behind when the runs planned last were computed. */
+  /**
+   * Tokens before the state of each cell; in `planned`, once the runs planned last are computed.
+   */
   const lengths = new Array<number>(working + checkpoints).fill(NOTHING);
   let planned: number[] | undefined;
   let prompt = 0;
@@ -55,8 +73,9 @@ export function createStateCells({ first, working, checkpoints, step }: StateCel
   const indexOf = (length: number): number => (length === 0 ? NOTHING : lengths.indexOf(length));
 
   /**
-   * The cell for a checkpoint behind `length` tokens: one that holds nothing, else that whose state leaves the smallest gap in proportion to how far back
-   * the gap begins, so that checkpoints lie the closer the nearer they are to the end.
+   * Cell for a checkpoint after `length` tokens: an empty one, else the checkpoint whose removal
+   * leaves the smallest gap, relative to the distance from the gap's beginning to `length`. So
+   * checkpoints are closer to each other near the end.
    */
   const place = (of: readonly number[], length: number, reserved: number): number => {
     const anchor = most(of.slice(working), prompt - 1);

@@ -1,19 +1,31 @@
-/** What a step of n tokens costs, learnt from the steps that were run: it says how many tokens of a draft are worth verifying at once. */
+/**
+ * Cost of a step of n tokens, learnt from the steps that ran. It decides how many tokens of a draft
+ * are worth verifying at once.
+ */
 
 export interface StepCosts {
-  /** A step of so many tokens, all of them with logits, took so long. Clocks that stand still while computing teach nothing. */
+  /**
+   * Records the time of a step whose tokens all have logits. Times of 0 are ignored: some clocks
+   * stand still during a computation.
+   */
   learn(nTokens: number, ms: number): void;
-  /** Expected milliseconds of a step of so many tokens. Before anything was learnt only the ratio of two such numbers means something. */
+  /**
+   * Expected milliseconds of a step. Before anything was learnt, only ratios of results mean
+   * something.
+   */
   of(nTokens: number): number;
 }
 
-/** A step's time grows like n to this power where nothing is known: 8 sequences make 1.4 times the tokens of one, 64 tokens twice as many. */
+/** A step's time grows like n to this power if nothing is known. */
 const GROWTH = 0.8;
-/** What one more measurement counts. */
+/** Weight of a new measurement in the mean. */
 const RATE = 0.25;
-/** A measurement that is this many times the mean counts only as that: something else had the processor. */
+/** Cap of a measurement, in multiples of the mean: above it, something else had the processor. */
 const OUTLIER = 2;
-/** Steps after which a measurement is forgotten: one that was too high would never be made again, and costs grow with the sequence. */
+/**
+ * Steps after which a mean is forgotten. If one was too high, its number of tokens would never be
+ * tried again; and costs grow with the sequence.
+ */
 const FRESH = 512;
 /** One bucket for each n up to 16, then one for every 8, up to 16 + 8 * 48 tokens. */
 const BUCKETS = 65;

@@ -1,21 +1,24 @@
-/** Weights that are there only while their pass runs: each window is filled for its next pass as soon as the one before has computed with it. */
+/**
+ * Weights that are in memory only while their pass runs. A window is filled for its next pass as
+ * soon as the previous one has been computed.
+ */
 import type { Filling } from './read-weights.ts';
 
 export interface Streamed {
-  /** Passes with the same number have their weights in one place. */
+  /** Passes with the same number share the memory of one window. */
   readonly window: number;
   readonly filling: Filling;
 }
 
 export interface WeightStream<P> {
   /**
-   * Resolves when the weights of a pass are in their window. No step runs.
+   * Resolves when the weights of a pass are in their window. Call between steps.
    * @throws what reading throws (the next call tries again), or signal.reason
    */
   ready(pass: P, signal?: AbortSignal): Promise<void>;
-  /** The pass has been computed: what comes next in its window may be read. */
+  /** Call after a pass has been computed: its window may be filled for the next pass. */
   done(pass: P): void;
-  /** Resolves when nothing is read any more. */
+  /** Resolves when the last read has ended. */
   close(): Promise<void>;
 }
 
@@ -23,12 +26,12 @@ export interface WeightStream<P> {
 export function createWeightStream<P extends Streamed>(passes: readonly P[]): WeightStream<P> {
   interface Content {
     readonly pass: P;
-    /** Resolves when it has been read. */
+    /** Resolves when the weights have been read. */
     readonly read: Promise<void>;
     finished: boolean;
   }
   const windows = new Map<number, Content>();
-  /** Reading goes through the files in their order: one pass after the other. */
+  /** Chain of all reads: one pass after the other, in the order of the files. */
   let queue: Promise<unknown> = Promise.resolve();
   let closed = false;
 
@@ -66,7 +69,7 @@ export function createWeightStream<P extends Streamed>(passes: readonly P[]): We
   };
 }
 
-/** Goes on without waiting where the signal is aborted: what is being read is of use later. */
+/** Stops waiting if the signal aborts. The read continues, because its weights will be needed. */
 async function unlessAborted(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
   if (!signal) return promise;
   signal.throwIfAborted();

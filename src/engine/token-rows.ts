@@ -1,9 +1,16 @@
-/** Rows of tables that stay in their files: those that a step's tokens name are read for it. A row has a few kilobytes, a table up to gigabytes. */
+/**
+ * Tables that stay in their files: a step reads only the rows of its tokens. A row has a few
+ * kilobytes, a table up to gigabytes.
+ */
 import type { Bytes } from '../io/source.ts';
 import type { Executor } from '../threads/executor.ts';
 import type { TokenRows } from './model-plan.ts';
 
-/** Reads the rows of these tokens to their places, each once. No step runs. @throws what reading throws, or signal.reason */
+/**
+ * Reads the rows of these tokens, each once, and writes them in the order of the tokens. Call
+ * between steps.
+ * @throws what reading throws, or signal.reason
+ */
 export async function readTokenRows(
   executor: Executor,
   parts: readonly Bytes[],
@@ -13,7 +20,7 @@ export async function readTokenRows(
 ): Promise<void> {
   const [, length] = tensors[0].nb;
   const file = parts[info.part];
-  // In the order of the file: over a net it is one stream then.
+  // In the order of the file, so that over a network they are one stream.
   const rows = new Map(
     [...new Set(ids)]
       .sort((a, b) => a - b)

@@ -1,28 +1,38 @@
-/** The first steps of a model, before anybody waits for one. */
+/** First steps of a model, before a caller waits for one. */
 import { dummyBatch } from './batch-inputs.ts';
 import type { ModelEngine } from './model-engine.ts';
 
-/** V8 starts kernels unoptimised and replaces them in the background while they are used. */
+/**
+ * Most milliseconds of warming up. V8 starts kernels unoptimised and replaces them in the
+ * background while they run.
+ */
 const CAP_MS = 400;
-/** A step that is this much faster than the best so far means that V8 is not done. */
+/** Factor to the best time so far below which V8 is still optimising. */
 const FALLING = 0.9;
-/** Steps without getting faster after which it is done; short steps are over before the optimiser is, so time counts too. */
+/**
+ * Steps and milliseconds without getting faster after which V8 is done. Time counts too, because
+ * many short steps can run before the optimiser finishes.
+ */
 const STEADY_STEPS = 4;
 const STEADY_MS = 40;
 
-/** Only steps shorter than this are tried with fewer threads: meeting at some 40 barriers costs tens of microseconds, longer steps gain by every thread. */
+/**
+ * Only steps shorter than this are tried with fewer threads. Meeting at some 40 barriers costs tens
+ * of microseconds; longer steps gain from every thread.
+ */
 const SHORT_MS = 3;
-/** Bytes of weights that a thread cannot read in SHORT_MS, at 12 GB/s. */
+/** Bytes of weights per thread that cannot be read in SHORT_MS, at 12 GB/s. */
 const LONG_BYTES = 36 << 20;
-/** Fewer threads must be clearly faster: the user asked for more. */
+/** Factor by which fewer threads must be faster, because the user asked for more. */
 const CLEARLY = 0.8;
 
 /**
- * Runs steps of one token and of a short prompt until their time stops falling, and finds out how many threads generate fastest:
- * a small model's token takes less time than its threads need to meet. Results are thrown away: the cells they write are written
- * again before anything reads them. With turbo kernels are optimised when they are first called: where steps are too long to ask about threads,
- * two are enough. Returns the milliseconds it took.
- * @param when 'short': not where the weights alone say that steps are too long for that
+ * Runs steps of one token and of a short prompt until their time stops falling, and finds the
+ * number of threads that generates fastest: in small models, a token takes less time than many
+ * threads need to meet. Results are dropped: the cells that these steps write are written again
+ * before anything reads them. With turbo, kernels are optimised when first called, so two steps are
+ * enough if they are too long to try fewer threads. Returns the milliseconds it took.
+ * @param when 'short': only if the weights do not make steps longer than SHORT_MS
  */
 export async function warmUp(engine: ModelEngine, when: boolean | 'short', signal?: AbortSignal): Promise<number> {
   const start = performance.now();
@@ -46,7 +56,7 @@ export async function warmUp(engine: ModelEngine, when: boolean | 'short', signa
   return performance.now() - start;
 }
 
-/** Median of the last steps when their time no longer falls, or when it is time to stop. */
+/** Median of the last steps, when their time no longer falls or at `until`. */
 async function steadyTime(engine: ModelEngine, nTokens: number, until: number, signal: AbortSignal | undefined): Promise<number> {
   const batch = dummyBatch(nTokens);
   const times: number[] = [];

@@ -30,7 +30,8 @@ export class WeightLeaves implements Pick<GraphContext, 'has' | 'shapeOf' | 'wei
     this.adapters = adapters;
   }
 
-  // Architectures pass a context on with some functions replaced, so these are properties and not methods.
+  // Architectures pass a context on with some functions replaced, so these are properties and not
+  // methods.
 
   readonly has = (name: string): boolean => this.find(name) !== undefined;
 
@@ -106,7 +107,10 @@ export class WeightLeaves implements Pick<GraphContext, 'has' | 'shapeOf' | 'wei
       );
   }
 
-  /** Tensors that the architecture never asked for. Layers after its own predict further tokens (MTP) and are left out knowingly. */
+  /**
+   * Tensors that the architecture never asked for. Layers after its own predict further tokens
+   * (MTP) and are left out knowingly.
+   */
   unused({ arch, nLayer }: HParams): string[] {
     const sharing = nLayer - getCount(this.gguf, `${arch}.attention.shared_kv_layers`, 0);
     const isLeftOut = (name: string): boolean => {
@@ -124,5 +128,8 @@ export class WeightLeaves implements Pick<GraphContext, 'has' | 'shapeOf' | 'wei
   }
 }
 
-/** Keys and values of layers that share an earlier layer's, and rope factors for another context. Files have them although nothing reads them. */
+/**
+ * Keys and values of layers that share an earlier layer's, and rope factors for another context.
+ * Files have them although nothing reads them.
+ */
 const LEFT_OUT = /\.attn_(?:k|v|k_norm)\.weight$|^rope_factors_(?:long|short)\.weight$/;

@@ -1,6 +1,7 @@
 /**
- * Which layers' weights stay in memory where not all may, after "LLM in a flash" (arXiv 2312.11514): the others are read again for every step, one layer while
- * the one before is computed. Every link that has such layers has two windows for them, as large as the largest layer.
+ * Chooses the layers whose weights stay in memory if not all can, after "LLM in a flash" (arXiv
+ * 2312.11514). The other layers are read again for every step, each while the previous one is
+ * computed. Every link with such layers has two windows for them, as large as the largest layer.
  */
 import { QuantletError } from '../errors.ts';
 import { mebibytes } from '../wasm/memory.ts';
@@ -8,10 +9,12 @@ import { mebibytes } from '../wasm/memory.ts';
 export const WINDOWS = 2;
 
 /**
- * The layers that do not stay: as few bytes as can be, and evenly among the others, so that reading does not wait for computing.
+ * Layers that do not stay: as few bytes as possible, spread evenly, so that reading keeps up with
+ * computing.
  * @param layers bytes of each layer's matrices
- * @param others bytes of weights that stay whatever happens
- * @throws ERR_OUT_OF_MEMORY where the windows alone are more
+ * @param others bytes of weights that stay in any case
+ * @param most bytes of weights in memory at a time
+ * @throws ERR_OUT_OF_MEMORY if the windows alone take more
  */
 export function streamedLayers(layers: readonly number[], others: number, most: number, links: number): ReadonlySet<number> {
   const all = layers.reduce((sum, n) => sum + n, 0);
