@@ -1,4 +1,6 @@
-/** The page that `quantlet serve` has at /: scripts/build.mjs builds it and puts it into one file. */
+/**
+ * The page that `quantlet serve` has at /. scripts/build.mjs builds it and puts it into one file.
+ */
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vite';
 
@@ -7,7 +9,9 @@ export default defineConfig({
   base: './',
   logLevel: 'warn',
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
-  // `npx vite --config page/vite.config.ts` is for working on the page: a `quantlet serve` answers it.
+  // For development, `npx vite --config page/vite.config.ts` forwards requests to a running
+  // `quantlet serve`.
+  //
   server: { proxy: { '/v1': 'http://127.0.0.1:8080', '/props': 'http://127.0.0.1:8080' } },
   build: {
     outDir: '../dist/page',

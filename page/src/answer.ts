@@ -1,4 +1,7 @@
-/** Actions on a conversation: sending, answering, stopping, going on, editing. What is replaced stays, as an older version. */
+/**
+ * Actions on a conversation: send, answer, stop, continue, edit. Every change adds a version of a
+ * message and keeps the older ones.
+ */
 import type { Signal } from '@preact/signals';
 import { failureOf, isContextFull, type AnswerPart, type AnswerRequest, type Backend, type Failure, type WireMessage } from './backend.ts';
 import { append, keepMessage, removeMessage, setSettings, tellMessage, type Conversation } from './conversations.ts';
@@ -9,7 +12,9 @@ import { writing } from './tabs.ts';
 import { throttle } from './throttle.ts';
 import { isUnbegun, type Attachment, type Message, type NewMessage } from './tree.ts';
 
-/** A text file in a message: its name, and its text in a fence that it does not contain. */
+/**
+ * A text file in a message: its name, then its text in a fence longer than any fence in the text.
+ */
 function fileText({ name, text }: Attachment): string {
   const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([ticks]) => ticks.length));
   const fence = '`'.repeat(longest + 1);
@@ -18,7 +23,10 @@ function fileText({ name, text }: Attachment): string {
 
 const wholeText = ({ content, attachments = [] }: Message): string => [content, ...attachments.map(fileText)].filter(Boolean).join('\n\n');
 
-/** The conversation as the model gets it. Turns of one role in a row, which templates refuse, become one. */
+/**
+ * The conversation as the model gets it. Consecutive user messages become one, because chat
+ * templates refuse two turns of one role in a row.
+ */
 export function wireMessages(system: string, messages: readonly Message[]): WireMessage[] {
   const wire: WireMessage[] = system.trim() ? [{ role: 'system', content: system }] : [];
   for (const message of messages) {
@@ -47,7 +55,10 @@ export function wireMessages(system: string, messages: readonly Message[]): Wire
   return wire;
 }
 
-/** An answer that is about to be written: from here on no other begins in this conversation. */
+/**
+ * An answer that is about to be written. While it exists, no other answer can begin in this
+ * conversation.
+ */
 interface Run {
   readonly backend: Backend;
   readonly conversation: Conversation;
@@ -66,13 +77,19 @@ function begin(backend: Backend, conversation: Conversation): Run | undefined {
 
 const blank = ({ model }: Run): NewMessage => ({ role: 'assistant', content: '', state: 'streaming', model });
 
-/** Appends messages and an answer to them, which is written then. @param after as append() takes it */
+/**
+ * Appends messages and an empty answer, then has the model write that answer.
+ * @param after as in append()
+ */
 async function ask(run: Run, after: string | null | 'end', messages: readonly NewMessage[]): Promise<void> {
   const added = await append(run.conversation, after, [...messages, blank(run)]);
   await answer(run, added.at(-1)!, false);
 }
 
-/** Says something and has it answered. @returns false: another answer is under way */
+/**
+ * Sends a message and has it answered.
+ * @returns false if another answer is being written
+ */
 export async function send(
   backend: Backend,
   conversation: Conversation,
@@ -87,7 +104,10 @@ export async function send(
   return true;
 }
 
-/** Gives the results of an answer's calls, in their order, and has them answered. */
+/**
+ * Sends the results of an answer's function calls, in the order of the calls, and has them
+ * answered.
+ */
 export async function giveResults(
   backend: Backend,
   conversation: Conversation,
@@ -102,7 +122,7 @@ export async function giveResults(
     );
 }
 
-/** Has a further version of an answer written. One that never began makes room for it. */
+/** Writes another version of an answer. An answer that ended before its first word is replaced. */
 export async function regenerate(backend: Backend, conversation: Conversation, { value }: Signal<Message>): Promise<void> {
   const run = begin(backend, conversation);
   if (!run) return;
@@ -110,7 +130,7 @@ export async function regenerate(backend: Backend, conversation: Conversation, {
   await ask(run, value.parent, []);
 }
 
-/** Says something else than in an earlier message: a further version of it. */
+/** Sends an edited message as another version of it, and has it answered. */
 export async function sendEdited(backend: Backend, conversation: Conversation, { value }: Signal<Message>, content: string): Promise<void> {
   const run = begin(backend, conversation);
   if (!run) return;
@@ -118,7 +138,10 @@ export async function sendEdited(backend: Backend, conversation: Conversation, {
   await ask(run, value.parent, [{ role: 'user', content, ...(attachments.length > 0 ? { attachments } : {}) }]);
 }
 
-/** Changes an answer, for the model to believe it said so: a further version of it, with what followed. */
+/**
+ * Replaces an answer's text, so that the model takes the new text for its own. Adds a version of
+ * the answer and copies the messages after it.
+ */
 export async function rewrite(conversation: Conversation, message: Signal<Message>, content: string): Promise<void> {
   const path = conversation.messages.value.map(({ value }) => value);
   const at = path.findIndex(({ id }) => id === message.value.id);
@@ -126,7 +149,7 @@ export async function rewrite(conversation: Conversation, message: Signal<Messag
   await append(conversation, message.value.parent, [{ ...rewritten, content, state: 'done' }, ...path.slice(at + 1)]);
 }
 
-/** Goes on with an answer that was stopped or cut. */
+/** Continues an answer that was stopped or cut off. */
 export async function goOn(backend: Backend, conversation: Conversation): Promise<void> {
   const message = conversation.messages.value.at(-1);
   const run = message && begin(backend, conversation);
@@ -136,17 +159,20 @@ export async function goOn(backend: Backend, conversation: Conversation): Promis
   await answer(run, message, true);
 }
 
-/** From now on the oldest turns are left out where the context is full; then the answer is tried again, or gone on with. */
+/**
+ * Lets this conversation drop its oldest turns when the context is full, then continues the answer
+ * or writes it again.
+ */
 export async function leaveOutAndRetry(backend: Backend, conversation: Conversation, message: Signal<Message>): Promise<void> {
   setSettings(conversation, { whenFull: 'leaveOut' });
   await (canGoOn(message.value) ? goOn(backend, conversation) : regenerate(backend, conversation, message));
 }
 
-/** How often an answer is shown and written down while it comes in. */
+/** Intervals at which a growing answer is shown and stored. */
 const SHOW_MS = 40;
 const KEEP_MS = 500;
 
-/** Takes the parts of an answer. */
+/** Collects the parts of an answer, and shows and stores them at intervals. */
 function receiver(conversation: Conversation, message: Signal<Message>) {
   let parts: AnswerPart[] = [];
   const kept = throttle(KEEP_MS, () => {
@@ -174,7 +200,7 @@ function receiver(conversation: Conversation, message: Signal<Message>) {
   };
 }
 
-/** @param begun the message holds the beginning of the answer */
+/** @param begun the message already contains the beginning of the answer */
 function requestOf({ conversation, controller, model }: Run, message: Message, begun: boolean): AnswerRequest {
   const { settings } = conversation.info.value;
   const path = conversation.messages.value.map(({ value }) => value);
@@ -188,7 +214,10 @@ function requestOf({ conversation, controller, model }: Run, message: Message, b
 
 const shown = new Intl.NumberFormat('en');
 
-/** A failure in which it helps to leave out the oldest messages, or another one that says why not: the last message alone is larger than the context. */
+/**
+ * The failure to show. If the context is full, leaving out the oldest messages helps, unless the
+ * last message alone is larger than the context. Then the failure says so.
+ */
 async function explained({ backend, controller, model }: Run, request: AnswerRequest | undefined, failure: Failure): Promise<Failure> {
   const length = backend.models.value.find(({ id }) => id === model)?.contextLength;
   if (!request || !isContextFull(failure) || !('messages' in request.task) || length === undefined) return failure;
@@ -233,7 +262,10 @@ function withPart(message: Message, part: AnswerPart): Message {
     : { ...message, reasoning: (message.reasoning ?? '') + part.delta };
 }
 
-/** Measures what a backend does not: until the first part the prompt is read, then the answer is written. */
+/**
+ * Times an answer for backends that do not: the prompt takes until the first part, the answer the
+ * rest.
+ */
 async function* timed(parts: ReturnType<Backend['answer']>): ReturnType<Backend['answer']> {
   const begin = performance.now();
   let first = 0;
@@ -246,6 +278,5 @@ async function* timed(parts: ReturnType<Backend['answer']>): ReturnType<Backend[
   }
 }
 
-/** Whether an answer can be gone on with. */
 export const canGoOn = ({ role, state, calls, content, reasoning }: Message): boolean =>
   role === 'assistant' && (state === 'stopped' || state === 'length' || state === 'failed') && !calls && (content !== '' || !!reasoning);

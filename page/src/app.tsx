@@ -1,4 +1,4 @@
-/** The page: the list of conversations, the one that is open, and where to write. */
+/** The page: the list of conversations, the open conversation and the composer. */
 import { effect, signal, useComputed, useSignalEffect } from '@preact/signals';
 import { render, type ComponentChildren, type ComponentType } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
@@ -14,24 +14,27 @@ import { status } from './status.ts';
 import { IconButton, Problem, composerFocus, isFocusLost, settingsOpen, sidebarOpen } from './ui.tsx';
 import './style.css';
 
-/** What the two builds of the page have of their own. */
+/**
+ * Parts that differ between the two builds of the page: the one that a server serves, and the one
+ * that runs the model itself.
+ */
 export interface Parts {
   readonly backend: Backend;
-  /** In place of the list of models: how one gets a model here. */
+  /** Chooses a model, in the head of the page. */
   readonly ModelChooser: ComponentType<{ conversation: Conversation }>;
-  /** Above the settings of a conversation. */
+  /** Shown above the settings of a conversation. */
   readonly Settings?: ComponentType;
-  /** What an empty conversation shows. */
+  /** Shown in an empty conversation. */
   readonly Welcome: ComponentType<{ conversation: Conversation }>;
-  /** At the end of the list of conversations. */
+  /** Shown at the end of the list of conversations. */
   readonly Footer?: ComponentType;
-  /** Dialogs of its own. */
+  /** Dialogs of this build. */
   readonly Dialogs?: ComponentType;
-  /** Files that were dropped and are no texts to attach; true: taken. */
+  /** Takes dropped files that are not texts to attach. Returns true if it took them. */
   readonly takeFiles?: (files: readonly File[]) => boolean;
 }
 
-/** Whether the end of the conversation is to stay in sight while an answer grows: until somebody scrolls up. */
+/** True while the log follows a growing answer to its end. Scrolling up ends that. */
 const atEnd = signal(true);
 
 function Log({ backend, conversation, children }: { backend: Backend; conversation: Conversation; children: ComponentChildren }) {
@@ -42,7 +45,7 @@ function Log({ backend, conversation, children }: { backend: Backend; conversati
   useEffect(() => {
     atEnd.value = true;
     toEnd();
-    // Whatever makes the log longer: a word, a picture of code, a window that becomes narrow.
+    // Follows every growth of the log: a new word, coloured code, a window made narrower.
     const grown = new ResizeObserver(() => atEnd.peek() && toEnd());
     grown.observe(log.current!.firstElementChild!);
     grown.observe(log.current!);
@@ -51,7 +54,7 @@ function Log({ backend, conversation, children }: { backend: Backend; conversati
   useEffect(() => toEnd(), [messages.length]);
   return (
     <div class="log-frame">
-      {/* Before the messages: who goes past them by Tab comes to the end anyway. */}
+      {/* Before the messages in Tab order: tabbing through the messages reaches the end anyway. */}
       {!atEnd.value && (
         <IconButton icon="down" label="To the end" class="to-end" onClick={() => (toEnd('smooth'), composerFocus.value++)} />
       )}
@@ -62,7 +65,8 @@ function Log({ backend, conversation, children }: { backend: Backend; conversati
         role="region"
         aria-label="Conversation"
         onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
-          // Words that came since then have moved the end away, which is not to be taken for scrolling.
+          // Only a scroll upwards stops following: text added since the last event also moves the
+          // end away.
           if (scrollHeight - scrollTop - clientHeight < 40) atEnd.value = true;
           else if (scrollTop < top.current) atEnd.value = false;
           top.current = scrollTop;
@@ -86,7 +90,7 @@ function Log({ backend, conversation, children }: { backend: Backend; conversati
   );
 }
 
-/** Files dropped anywhere. */
+/** Accepts files dropped anywhere on the page. */
 function useDrop(takeFiles: Parts['takeFiles']): void {
   useEffect(() => {
     const has = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') ?? false;
@@ -109,7 +113,7 @@ function useDrop(takeFiles: Parts['takeFiles']): void {
   }, []);
 }
 
-/** Keys that do something wherever the focus is, except in a window above the page. */
+/** Keyboard shortcuts that work wherever the focus is, except in a dialog. */
 function useKeys(): void {
   useEffect(() => {
     addEventListener('keydown', (event) => {
@@ -126,7 +130,9 @@ function useKeys(): void {
   }, []);
 }
 
-/** Opens the list of conversations on narrow windows, and gets the focus back when the list closes. */
+/**
+ * Opens the list of conversations on narrow windows, and gets the focus back after the list closes.
+ */
 function ListButton() {
   const button = useRef<HTMLButtonElement>(null);
   const wasOpen = useRef(false);
@@ -148,7 +154,7 @@ function ListButton() {
   );
 }
 
-/** Past the list of conversations, for those who come by Tab. */
+/** Skips the list of conversations for users of the Tab key. */
 const SkipButton = () => (
   <button type="button" class="skip" onClick={() => document.querySelector<HTMLElement>('.composer textarea')?.focus()}>
     To the message
@@ -161,7 +167,7 @@ function App({ backend, ModelChooser, Settings, Welcome, Footer, Dialogs, takeFi
   useSignalEffect(() => void (document.title = `${title.value} · quantlet`));
   useDrop(takeFiles);
   useKeys();
-  // What is typed but not sent belongs to its conversation: another one has a composer of its own.
+  // Each conversation has a composer of its own, so that unsent text stays with its conversation.
   const { id } = conversation.info.value;
   return (
     <>
@@ -195,7 +201,7 @@ function App({ backend, ModelChooser, Settings, Welcome, Footer, Dialogs, takeFi
   );
 }
 
-/** A list of models to choose from; with one there is nothing to choose. */
+/** A list of models to choose from. With a single model it only shows the name. */
 export function ModelSelect({ backend, conversation }: { backend: Backend; conversation: Conversation }) {
   const models = backend.models.value;
   if (models.length < 2) return <span class="model-name">{models[0]?.id}</span>;
@@ -218,7 +224,8 @@ export function ModelSelect({ backend, conversation }: { backend: Backend; conve
 export async function start(parts: Parts): Promise<void> {
   await openStore();
   await startRoute();
-  // An empty conversation becomes of the kind that the model is made for.
+  // Switches an empty conversation to the mode of the model: chat, or text if it has no chat
+  // template.
   effect(() => {
     const [model] = parts.backend.models.value;
     const conversation = current.value;

@@ -1,24 +1,26 @@
-/** What answers: a server's endpoints or a model in this page. The rest of the page knows this interface alone. */
+/**
+ * Interface of whatever answers: a server's endpoints or a model in this page. The rest of the page
+ * knows only this interface.
+ */
 import type { Signal } from '@preact/signals';
 import type { GenerationOptions } from './settings.ts';
 
-/** A model that can be chosen. */
 export interface ModelInfo {
   readonly id: string;
-  /** Tokens of prompt and answer together; undefined where it is not known yet. */
+  /** Tokens of prompt and answer together; undefined if not known yet. */
   readonly contextLength?: number | undefined;
-  /** False: the model has no chat template, so a text it continues makes more sense than a conversation. */
+  /** False: the model has no chat template, so the page lets it continue a text instead. */
   readonly chat: boolean;
 }
 
-/** A call of a function, its arguments as JSON text. */
+/** A function call, with its arguments as JSON text. */
 export interface Call {
   readonly id: string;
   readonly name: string;
   readonly arguments: string;
 }
 
-/** A message as OpenAI's interface and chat templates spell it. */
+/** A message in the spelling of OpenAI's API and of chat templates. */
 export interface WireMessage {
   readonly role: 'system' | 'user' | 'assistant' | 'tool';
   readonly content: string;
@@ -27,7 +29,7 @@ export interface WireMessage {
   readonly tool_call_id?: string;
 }
 
-/** What is asked for: the answer to a conversation, or how a text goes on. */
+/** A request for the answer to a conversation or for the continuation of a text. */
 export interface AnswerRequest {
   readonly model: string | undefined;
   readonly task:
@@ -37,7 +39,7 @@ export interface AnswerRequest {
       }
     | { readonly prompt: string };
   readonly options: GenerationOptions;
-  /** Leave out the oldest turns where the context has no room for all. */
+  /** Leave out the oldest turns if the context is too small for all. */
   readonly leaveOut: boolean;
   readonly signal: AbortSignal;
 }
@@ -45,39 +47,42 @@ export interface AnswerRequest {
 export type AnswerPart =
   | { readonly type: 'content' | 'reasoning'; readonly delta: string }
   | { readonly type: 'toolCall'; readonly call: Call }
-  /** So many of the oldest messages were left out. */
+  /** This number of the oldest messages was left out. */
   | { readonly type: 'leftOut'; readonly messages: number };
 
-/** How an answer ended and what it took. */
+/** An answer's reason to end, and its counts and times. */
 export interface AnswerEnd {
   readonly finishReason: string;
   readonly promptTokens: number;
-  /** Of the prompt's tokens those that an earlier turn had computed. */
+  /** Prompt tokens that an earlier turn had already computed. */
   readonly cachedTokens: number;
   readonly tokens: number;
-  /** Milliseconds of reading the prompt and of writing; undefined: the page measures the time between the parts. */
+  /** Milliseconds for the prompt and for the answer; undefined: the page measures them itself. */
   readonly promptMs?: number;
   readonly predictedMs?: number;
 }
 
 export interface Backend {
   readonly models: Signal<readonly ModelInfo[]>;
-  /** Why there is no model to choose; undefined where there is one, or where they are still being asked for. */
+  /**
+   * The reason why no model can be chosen; undefined if there is one, or while models are being
+   * asked for.
+   */
   readonly problem: Signal<Failure | undefined>;
   answer(request: AnswerRequest): AsyncGenerator<AnswerPart, AnswerEnd>;
-  /** Tokens of a text. */
+  /** Returns the number of tokens of a text. */
   count(text: string, model: string | undefined, signal: AbortSignal): number | Promise<number>;
-  /** How the context can be made larger, as the end of a sentence. */
+  /** Advice on how to get a larger context, as the end of a sentence. */
   readonly enlarge: string;
 }
 
-/** What went wrong, for people, with the code to look it up. */
+/** An error to show to people, with its code to look up. */
 export interface Failure {
   readonly message: string;
   readonly code?: string | undefined;
 }
 
-/** An error whose text is for people. */
+/** An error whose message is written for people. */
 export class PageError extends Error {
   readonly code: string | undefined;
   constructor(message: string, code?: string) {
@@ -86,13 +91,16 @@ export class PageError extends Error {
   }
 }
 
-/** What the page calls the things that errors name by the library's options. */
+/** The page's names for the library's options, used in error messages. */
 const PAGE_NAMES = new Map<string, string>();
 export function nameOnPage(names: Readonly<Record<string, string>>): void {
   for (const [option, name] of Object.entries(names)) PAGE_NAMES.set(option, name);
 }
 
-/** A message for people: settings by the names that the page gives them. Words that are also plain English are options only where the message begins with them. */
+/**
+ * Replaces option names in a message by the page's names for these settings. An option name that is
+ * also an English word is replaced only at the beginning of the message.
+ */
 function onPage(message: string): string {
   const text = message.replace(/^(loadModel|generate|chat): (?=\w+ is )/, '').replace(/^'(\w+)' /, '$1 ');
   return [...PAGE_NAMES].reduce((text, [option, name]) => {
@@ -102,11 +110,17 @@ function onPage(message: string): string {
   }, text);
 }
 
-/** A sentence begins with a capital letter, unless with something's name: a file, an option, a tensor. */
+/**
+ * Makes a sentence: adds a full stop and a capital letter, unless the text begins with the name of
+ * a file, an option or a tensor.
+ */
 const sentence = (text: string): string =>
   `${text.replace(/^\p{Ll}+(?=[\s,;:.!?]\s|\s|[.!?]?$)/u, (word) => `${word[0].toUpperCase()}${word.slice(1)}`)}${/[.!?]$/.test(text) ? '' : '.'}`;
 
-/** An error as a sentence with its code; engine errors begin in lower case and have no full stop. */
+/**
+ * Any error as a sentence with its code. Messages of the engine begin in lower case and have no
+ * full stop.
+ */
 export function failureOf(error: unknown): Failure {
   const { message, code } = (typeof error === 'object' && error !== null ? error : { message: error }) as {
     message?: unknown;
@@ -119,5 +133,5 @@ export function failureOf(error: unknown): Failure {
   };
 }
 
-/** Whether a conversation was refused because its context is full. */
+/** True if the request was refused because the context is full. */
 export const isContextFull = ({ code }: Failure): boolean => code === 'context_length_exceeded' || code === 'ERR_CONTEXT_FULL';

@@ -1,4 +1,4 @@
-/** Calls of functions, and where people give their results. */
+/** Function calls of an answer, and the fields for their results. */
 import { useSignal } from '@preact/signals';
 import { indentedJson } from '../../src/chat/exact-json.ts';
 import { giveResults } from './answer.ts';
@@ -21,7 +21,10 @@ export function CallView({ call }: { call: Call }) {
   );
 }
 
-/** The functions are the reader's: what they gave is typed in here, and the model goes on with it. */
+/**
+ * Fields for the results of calls. The page runs no functions: people run them and type in the
+ * results, and the model continues from these.
+ */
 export function Results({
   backend,
   conversation,
@@ -30,7 +33,7 @@ export function Results({
 }: {
   backend: Backend;
   conversation: Conversation;
-  /** Of the message with the calls. */
+  /** Id of the message with the calls. */
   id: string;
   calls: readonly Call[];
 }) {

@@ -1,4 +1,4 @@
-/** Code with a head of its own. */
+/** A code block with its language and a copy button. */
 import { CopyButton } from './ui.tsx';
 
 export const Code = ({ code, language, html }: { code: string; language: string; html: string }) => (

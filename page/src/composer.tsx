@@ -1,4 +1,4 @@
-/** Where people write, and drop files. */
+/** The composer: people write messages and attach files here. */
 import { signal, useComputed, useSignal, useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { send } from './answer.ts';
@@ -10,15 +10,18 @@ import { tell } from './tabs.ts';
 import type { Attachment } from './tree.ts';
 import { IconButton, Icon, Problem, bytes, composerFocus, onceShown } from './ui.tsx';
 
-/** More than a context of a hundred thousand tokens takes. */
+/** Size limit of an attached file: more text than fits a context of 100,000 tokens. */
 const MOST_BYTES = 1 << 20;
 
-/** Where a conversation's draft is kept: one that has no messages yet has no address either. */
+/**
+ * Key of a conversation's draft. A conversation without messages has no address yet, so all of
+ * these share one key.
+ */
 const draftKey = ({ messages, running, info }: Conversation): string =>
   messages.value.length > 0 || running.value ? info.value.id : 'new';
 
 const attachments = signal<readonly Attachment[]>([]);
-/** Of the conversation that is shown. */
+/** Draft key of the conversation that is shown. */
 let key = 'new';
 const failure = signal<Failure | undefined>(undefined);
 
@@ -27,7 +30,7 @@ function setAttachments(files: readonly Attachment[]): void {
   writeFiles(key, files);
 }
 
-/** @throws PageError where a file is too large or no text */
+/** @throws PageError if the file is too large or not text */
 async function readText(file: File): Promise<Attachment> {
   if (file.size > MOST_BYTES)
     throw new PageError(`The file ${file.name} has ${bytes(file.size)}; expected a text of at most ${bytes(MOST_BYTES)}.`);
@@ -35,7 +38,7 @@ async function readText(file: File): Promise<Attachment> {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
     if (!text.includes('\0')) return { name: file.name, text: text.replaceAll('\r\n', '\n') };
   } catch {
-    // What follows says it.
+    // Not UTF-8: refused below.
   }
   throw new PageError(`The file ${file.name} is not text (UTF-8); the model reads only text.`);
 }
@@ -87,7 +90,7 @@ const AttachButton = () => (
   </label>
 );
 
-/** Stops the answer, whichever tab writes it. */
+/** Stops the answer, in whichever tab it is being written. */
 export function stop({ running, elsewhere }: Conversation): void {
   if (running.value) running.value.abort();
   else if (elsewhere.value) tell({ type: 'stop', id: elsewhere.value.id });
@@ -105,7 +108,7 @@ export function Composer({ backend, conversation }: { backend: Backend; conversa
     text.value = value;
     writeDraft(draftKey(conversation), value);
   };
-  // Not where that would open a keyboard over half of the screen.
+  // Not on touch screens, where the focus would open a keyboard over half of the screen.
   const focus = (): void => {
     if (!matchMedia('(pointer: coarse)').matches) area.current?.focus({ preventScroll: true });
   };
@@ -120,7 +123,8 @@ export function Composer({ backend, conversation }: { backend: Backend; conversa
       if (key === own && attachments.value.length === 0) attachments.value = files;
     });
   }, [conversation]);
-  // As high as its text, up to a limit of the style sheet; the property field-sizing is not everywhere yet.
+  // As high as its text, up to a limit of the style sheet. Not all browsers have the CSS property
+  // field-sizing.
   useEffect(() => {
     const { style } = area.current!;
     style.height = 'auto';

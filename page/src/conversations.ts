@@ -1,4 +1,7 @@
-/** Conversations in memory, as signals: shown from here, kept by database.ts, and joined with what other tabs do. */
+/**
+ * Conversations in memory, as signals. The page shows them from here; database.ts stores them, and
+ * changes of other tabs are merged in.
+ */
 import { batch, computed, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import * as database from './database.ts';
 import type { Info, InfoChange } from './database.ts';
@@ -9,15 +12,15 @@ import { chained, childrenOf, leafBelow, newId, pathTo, titleOfMessages, type Ch
 
 type Tree = ReadonlyMap<string, Signal<Message>>;
 
-/** An open conversation. Its answer is written on while another one is looked at. */
+/** An open conversation. Its answer is written even while another conversation is shown. */
 export interface Conversation {
   readonly info: Signal<Info>;
   readonly tree: Signal<Tree>;
-  /** The last message that is shown. */
+  /** The last message of the path that is shown. */
   readonly leaf: Signal<string | null>;
-  /** The path that is shown. */
+  /** The messages of the path that is shown. */
   readonly messages: ReadonlySignal<readonly Signal<Message>[]>;
-  /** The versions of each message, by the one before it. */
+  /** The versions of each message, by their parent. */
   readonly versions: ReadonlySignal<Children>;
   /** Stops the answer that this tab is writing. */
   readonly running: Signal<AbortController | undefined>;
@@ -25,24 +28,27 @@ export interface Conversation {
   readonly elsewhere: ReadonlySignal<Message | undefined>;
 }
 
-/** The list, the newest first. */
+/** All stored conversations, the newest first. */
 export const list = signal<readonly Info[]>([]);
 export const current = signal<Conversation | undefined>(undefined);
-/** Why conversations are not kept; undefined where they are. */
+/** The reason why conversations are not stored; undefined if they are. */
 export const notKept = signal<string | undefined>(undefined);
 
 const open = new Map<string, Conversation>();
-/** Conversations of which something could not be written: the next change writes them whole. */
+/** Conversations with a failed write. The next change writes the whole conversation. */
 const incomplete = new Set<string>();
 
 const values = (tree: Tree): Message[] => [...tree.values()].map((message) => message.peek());
-/** Whether a conversation is in the list: it has been kept, and not been deleted by another tab. */
+/** True if the conversation is stored and has not been deleted in another tab. */
 export const isListed = ({ info }: Conversation): boolean => list.value.some(({ id }) => id === info.value.id);
 const inList = (info: Info): void => {
   list.value = [info, ...list.value.filter(({ id }) => id !== info.id)].sort((a, b) => b.updated - a.updated);
 };
 
-/** Opens the database. Without one, as in some private windows, conversations last as long as the page. */
+/**
+ * Opens the database. Without one, as in some private windows, conversations last until the page is
+ * left.
+ */
 export async function openStore(): Promise<void> {
   hear(join);
   const lost = (why: string): void => void (notKept.value = `Conversations are not kept: ${why}.`);
@@ -58,7 +64,7 @@ export async function openStore(): Promise<void> {
     )
     .then(
       () => {
-        for (const id of open.keys()) incomplete.add(id); // made while an older tab was in the way
+        for (const id of open.keys()) incomplete.add(id); // made while an older tab blocked the database
         notKept.value = undefined;
         return readList();
       },
@@ -97,7 +103,9 @@ function conversationOf(given: Info, messages: readonly Message[] = []): Convers
   return conversation;
 }
 
-/** A new conversation with the settings that were last used. It is kept from its first message on. */
+/**
+ * Makes a conversation with the settings that were used last. It is stored with its first message.
+ */
 export function create(settings: Partial<Settings> = {}): Conversation {
   const now = Date.now();
   return conversationOf({ id: newId(), title: '', created: now, updated: now, settings: { ...defaults(), ...settings } });
@@ -113,7 +121,10 @@ export async function load(id: string): Promise<Conversation | undefined> {
   return conversation;
 }
 
-/** Takes messages of another tab or of the database; this tab's own answers are newer here. */
+/**
+ * Merges messages of another tab or of the database. Answers that this tab is writing are newer
+ * here and stay.
+ */
 function merge(conversation: Conversation, messages: readonly Message[]): void {
   const grown = new Map(conversation.tree.value);
   for (const message of messages) {
@@ -125,7 +136,7 @@ function merge(conversation: Conversation, messages: readonly Message[]): void {
   watchAll(conversation);
 }
 
-/** Shows what has been appended to the shown path. */
+/** Moves the shown end to the newest message below it. */
 const follow = ({ leaf, versions }: Conversation): void => void (leaf.value = leafBelow(versions.value, leaf.value));
 
 function join(news: News): void {
@@ -139,14 +150,14 @@ function join(news: News): void {
       merge(conversation, news.messages);
       follow(conversation);
     }
-    // What the other tab shows is its own affair.
+    // The path that the other tab shows does not change the path shown here.
     if (news.type === 'info') conversation.info.value = news.info;
     if (news.type === 'messageRemoved') forget(conversation, news.id);
     if (news.type === 'removed') conversation.running.value?.abort();
   });
 }
 
-/** A tab that was frozen has missed news. */
+/** Reads everything again, because a frozen tab misses messages of other tabs. */
 async function readAgain(): Promise<void> {
   await readList();
   const conversation = current.value;
@@ -161,7 +172,10 @@ async function readAgain(): Promise<void> {
   });
 }
 
-/** Writes to the database; what fails is told, and made up for by the next write. */
+/**
+ * Runs a write to the database. If it fails, the page says so and the next write stores the whole
+ * conversation.
+ */
 async function keep<T>(conversation: Conversation, work: () => Promise<T>): Promise<T | undefined> {
   const info = conversation.info.value;
   try {
@@ -176,7 +190,7 @@ async function keep<T>(conversation: Conversation, work: () => Promise<T>): Prom
   }
 }
 
-/** Changes what the list and the settings show of a conversation. */
+/** Changes the information about a conversation: title, settings, time, shown end. */
 function change(conversation: Conversation, changed: InfoChange): Promise<void> {
   const { value } = conversation.info;
   conversation.info.value = { ...value, ...changed, settings: { ...value.settings, ...changed.settings } };
@@ -186,7 +200,7 @@ function change(conversation: Conversation, changed: InfoChange): Promise<void> 
   return keep(conversation, () => database.changeInfo(value.id, changed)).then(() => {});
 }
 
-/** The title of a conversation that nobody has named. */
+/** The title of a path, unless the user named the conversation. */
 function titleAlong({ info, tree }: Conversation, leaf: string, added: readonly Message[] = []): InfoChange {
   if (info.value.named) return {};
   const all = new Map([...values(tree.value), ...added].map((message) => [message.id, message]));
@@ -194,8 +208,9 @@ function titleAlong({ info, tree }: Conversation, leaf: string, added: readonly 
 }
 
 /**
- * Appends messages, each the child of the one before. @param after a message: as a further version of what follows it; `end`: at the end of what is shown, and
- * of what another tab has just appended there
+ * Appends messages, each as the child of the one before.
+ * @param after a message: its next child, as another version of what follows it; `end`: the end of
+ * the shown path, after messages that another tab has just appended there
  */
 export async function append(
   conversation: Conversation,
@@ -207,7 +222,7 @@ export async function append(
   const chain = chained(messages, after === 'end' ? leaf.value : after);
   const last = chain.at(-1)!.id;
   const changed: InfoChange = { ...titleAlong(conversation, last, chain), updated: Date.now(), leaf: last };
-  // Shown at once; the database says then whether another tab was there first.
+  // Shown at once. The transaction then reveals if another tab appended first.
   batch(() => {
     merge(conversation, chain);
     leaf.value = last;
@@ -223,7 +238,7 @@ export async function append(
   return chain.map(({ id }) => tree.value.get(id)!);
 }
 
-/** Puts a message, with what is below it, behind those of another tab. */
+/** Moves a message and its descendants after the messages that another tab appended first. */
 function follows(conversation: Conversation, { id, parent }: Message, missed: readonly Message[]): void {
   const { tree, info, leaf } = conversation;
   const message = tree.value.get(id)!;
@@ -236,7 +251,10 @@ function follows(conversation: Conversation, { id, parent }: Message, missed: re
   });
 }
 
-/** Keeps a message that this tab has changed. @param ended the conversation counts as used now */
+/**
+ * Stores a message that this tab has changed.
+ * @param ended the answer is complete, so the conversation counts as used now
+ */
 export async function keepMessage(conversation: Conversation, message: Signal<Message>, ended = false): Promise<void> {
   const { info } = conversation;
   const updated = ended && isListed(conversation) ? Date.now() : undefined;
@@ -248,7 +266,7 @@ export async function keepMessage(conversation: Conversation, message: Signal<Me
   if (updated !== undefined) tell({ type: 'info', info: info.value });
 }
 
-/** Shows other tabs a message as it is now. */
+/** Sends the current state of a message to the other tabs. */
 export const tellMessage = ({ info }: Conversation, message: Signal<Message>): void =>
   tell({ type: 'messages', conversation: info.value.id, messages: [message.value] });
 
@@ -259,7 +277,7 @@ function forget({ tree, leaf }: Conversation, id: string): void {
   tree.value = new Map([...tree.value].filter(([one]) => one !== id));
 }
 
-/** Removes an answer that never began, unless something follows it. */
+/** Removes an answer that ended before its first word, unless other messages follow it. */
 export async function removeMessage(conversation: Conversation, message: Message): Promise<void> {
   if (conversation.versions.value.has(message.id)) return;
   const { id } = conversation.info.value;
@@ -268,7 +286,7 @@ export async function removeMessage(conversation: Conversation, message: Message
   tell({ type: 'messageRemoved', conversation: id, id: message.id });
 }
 
-/** Shows another version of a message, with what followed it. */
+/** Shows another version of a message and the messages that follow it. */
 export function choose(conversation: Conversation, id: string): void {
   const leaf = leafBelow(conversation.versions.value, id)!;
   conversation.leaf.value = leaf;
@@ -280,11 +298,11 @@ export function setSettings(conversation: Conversation, settings: Partial<Settin
   try {
     localStorage.setItem('settings', JSON.stringify(conversation.info.value.settings));
   } catch {
-    // Without storage new conversations begin with the defaults.
+    // Without storage, new conversations begin with the defaults.
   }
 }
 
-/** Gives a conversation a name; without one it is called as it begins. */
+/** Names a conversation. An empty title restores the automatic one. */
 export async function rename(id: string, title: string): Promise<void> {
   const conversation = await load(id);
   if (!conversation) return;
@@ -292,7 +310,7 @@ export async function rename(id: string, title: string): Promise<void> {
   if (title === '' && conversation.leaf.value) await change(conversation, titleAlong(conversation, conversation.leaf.value));
 }
 
-/** @returns what was removed, for bringBack() */
+/** @returns the removed conversation, for bringBack() */
 export async function remove(id: string): Promise<Conversation | undefined> {
   const conversation = await load(id);
   conversation?.running.value?.abort();
@@ -303,7 +321,7 @@ export async function remove(id: string): Promise<Conversation | undefined> {
   return conversation;
 }
 
-/** Keeps a conversation again that was removed. */
+/** Stores a removed conversation again. */
 export async function bringBack(conversation: Conversation): Promise<void> {
   const info = { ...conversation.info.value, leaf: conversation.leaf.value };
   open.set(info.id, conversation);
@@ -316,14 +334,14 @@ export async function bringBack(conversation: Conversation): Promise<void> {
 export async function add(conversations: readonly { readonly info: Info; readonly messages: readonly Message[] }[]): Promise<void> {
   for (const { info, messages } of conversations) {
     const conversation = conversationOf(info, messages);
-    // In the list means kept: whoever sees it may leave the page.
+    // Store first: a conversation in the list counts as stored, so that the page can be left.
     await keep(conversation, () => database.putConversation(info, messages));
     inList(info);
   }
   tell({ type: 'list' });
 }
 
-/** A conversation and all its messages, as it is now. */
+/** A conversation with all its messages in their current state. */
 export async function read(id: string): Promise<{ info: Info; messages: readonly Message[] } | undefined> {
   const known = open.get(id);
   if (known) return { info: { ...known.info.value, leaf: known.leaf.value }, messages: values(known.tree.value) };

@@ -1,4 +1,7 @@
-/** Conversations in IndexedDB. Every function is one transaction over what is stored, never over what one tab remembers. */
+/**
+ * Conversations in IndexedDB. Every function is one transaction that reads the stored state, never
+ * the copy of one tab.
+ */
 import { openDB, type DBSchema, type IDBPDatabase, type IDBPTransaction } from 'idb';
 import type { Settings } from './settings.ts';
 import { chained, titleOfMessages, type Attachment, type Message, type NewMessage } from './tree.ts';
@@ -6,31 +9,31 @@ import { chained, titleOfMessages, type Attachment, type Message, type NewMessag
 export interface Info {
   readonly id: string;
   readonly title: string;
-  /** The title was given by a person, so it does not follow the first message. */
+  /** The user gave the title, so it does not follow the first message. */
   readonly named?: boolean;
   readonly created: number;
   readonly updated: number;
   readonly settings: Settings;
-  /** The end of the path that was last shown. */
+  /** The end of the path that was shown last. */
   readonly leaf?: string | null;
 }
 
-/** What changes of an Info; of the settings those that are given. */
+/** Changes to an Info. Settings that are not given stay. */
 export type InfoChange = Partial<Omit<Info, 'id' | 'created' | 'settings'>> & { readonly settings?: Partial<Settings> };
 
 type Stored = Message & { readonly conversation: string };
 
 interface Schema extends DBSchema {
-  /** What lists need, apart from the messages, which may be long. */
+  /** The fields that lists show. Messages are stored separately, because they can be long. */
   conversations: { key: string; value: Info };
   nodes: { key: string; value: Stored; indexes: { conversation: string } };
-  /** Files attached to messages that were not sent. */
+  /** Files attached to messages that have not been sent. */
   drafts: { key: string; value: { id: string; attachments: readonly Attachment[] } };
 }
 
 let database: IDBPDatabase<Schema> | undefined;
 
-/** Version 1 had all messages of a conversation in one record. */
+/** Upgrades version 1, which had all messages of a conversation in one record. */
 async function migrate(db: IDBPDatabase, all: IDBPTransaction<unknown, string[], 'versionchange'>): Promise<void> {
   interface Old {
     readonly id: string;
@@ -46,7 +49,11 @@ async function migrate(db: IDBPDatabase, all: IDBPTransaction<unknown, string[],
   db.deleteObjectStore('messages');
 }
 
-/** @param onBlocked an older version of the page is open in another tab, which has to be closed first @param onLost the database can no longer be used */
+/**
+ * @param onBlocked called if another tab has an older version of the page open, which must be
+ * closed first
+ * @param onLost called if the database can no longer be used
+ */
 export async function openDatabase(onBlocked: () => void, onLost: (why: string) => void): Promise<void> {
   database = await openDB<Schema>('quantlet', 2, {
     async upgrade(db, before, _, transaction) {
@@ -74,12 +81,15 @@ export const isOpen = (): boolean => database !== undefined;
 const writing = (db: IDBPDatabase<Schema>) => db.transaction(['conversations', 'nodes'], 'readwrite');
 type Writing = ReturnType<typeof writing>;
 
-/** Runs a transaction; undefined where there is no database. It is aborted as a whole if the work throws. */
+/**
+ * Runs a transaction; returns undefined if there is no database. If the work throws, the whole
+ * transaction is aborted.
+ */
 async function write<T>(work: (all: Writing) => Promise<T>): Promise<T | undefined> {
   if (!database) return undefined;
   const all = writing(database);
   const done = all.done;
-  done.catch(() => {}); // thrown by the await below, unless the work throws first
+  done.catch(() => {}); // the await below reports it, unless the work throws first
   try {
     const result = await work(all);
     await done;
@@ -88,7 +98,7 @@ async function write<T>(work: (all: Writing) => Promise<T>): Promise<T | undefin
     try {
       all.abort();
     } catch {
-      // It has ended by itself.
+      // The transaction has already ended.
     }
     throw error;
   }
@@ -112,7 +122,7 @@ const putAll = async (all: Writing, conversation: string, messages: Iterable<Mes
   await Promise.all([...messages].map((message) => all.objectStore('nodes').put({ ...message, conversation })));
 };
 
-/** Puts a conversation with all its messages: a new one, or one that could not be written before. */
+/** Stores a conversation with all its messages: a new one, or one with a failed write. */
 export const putConversation = (info: Info, messages: Iterable<Message>): Promise<void> =>
   write(async (all) => {
     await all.objectStore('conversations').put(info);
@@ -125,7 +135,10 @@ export const changeInfo = (id: string, change: InfoChange): Promise<void> =>
     if (info) await all.objectStore('conversations').put(withChange(info, change));
   }) as Promise<void>;
 
-/** The messages by which the conversation has grown below `after`, the nearest first; undefined where its shown end lies on another branch. */
+/**
+ * Messages added to the conversation below `after`, in the order of the path; undefined if the
+ * stored end is on another branch.
+ */
 async function grownBelow(all: Writing, after: string | null, leaf: string | null): Promise<Message[] | undefined> {
   const grown: Message[] = [];
   for (let id = leaf; id !== after;) {
@@ -140,13 +153,14 @@ async function grownBelow(all: Writing, after: string | null, leaf: string | nul
 
 export interface Appended {
   readonly added: readonly Message[];
-  /** Messages of another tab that the added ones follow. */
+  /** Messages of another tab that come before the added ones. */
   readonly missed: readonly Message[];
 }
 
 /**
- * Appends a chain of messages. `atEnd`: behind what another tab has appended meanwhile; else exactly where it is to go, as a further version.
- * @param whole the conversation as this tab knows it, where it is not stored
+ * Appends a chain of messages. With `atEnd` the chain goes after messages that another tab has
+ * appended meanwhile. Otherwise it keeps its parent, as another version.
+ * @param whole the conversation as this tab knows it, in case it is not stored
  */
 export async function append(
   info: Info,
@@ -160,7 +174,7 @@ export async function append(
     const moved = [{ ...first, parent: missed.at(-1)?.id ?? first.parent }, ...others];
     if (!stored) await putAll(all, info.id, whole());
     await putAll(all, info.id, moved);
-    // Where another tab came first, the title is that of its message.
+    // If another tab was first, the title comes from that tab's message.
     const { title, ...rest } = change;
     const named = title !== undefined && !(stored?.title && missed.length > 0) ? { title } : {};
     await all.objectStore('conversations').put({ ...withChange(stored ?? info, { ...rest, ...named }), leaf: moved.at(-1)!.id });
@@ -169,7 +183,9 @@ export async function append(
   return appended ?? { added, missed: [] };
 }
 
-/** Puts a message as it is now. A conversation that was deleted meanwhile stays deleted. */
+/**
+ * Stores a message in its current state. A conversation that was deleted meanwhile stays deleted.
+ */
 export const putMessage = (conversation: string, message: Message, updated?: number): Promise<void> =>
   write(async (all) => {
     const info = await all.objectStore('conversations').get(conversation);
@@ -178,7 +194,10 @@ export const putMessage = (conversation: string, message: Message, updated?: num
     if (updated !== undefined) await all.objectStore('conversations').put({ ...info, updated });
   }) as Promise<void>;
 
-/** Marks an answer as stopped whose tab is gone. @returns the answer as it is stored */
+/**
+ * Marks an answer as stopped because the tab that wrote it is gone.
+ * @returns the stored answer
+ */
 export const stopMessage = (id: string): Promise<Message | undefined> =>
   write(async (all) => {
     const stored = await all.objectStore('nodes').get(id);
@@ -189,7 +208,10 @@ export const stopMessage = (id: string): Promise<Message | undefined> =>
     return message;
   });
 
-/** Removes a message that nothing follows. @returns false: something does */
+/**
+ * Removes a message without successors.
+ * @returns false if the message has successors and stays
+ */
 export async function removeMessage(conversation: string, { id, parent }: Message): Promise<boolean> {
   const removed = await write(async (all) => {
     const nodes = await all.objectStore('nodes').index('conversation').getAll(conversation);

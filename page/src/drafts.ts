@@ -1,4 +1,7 @@
-/** What people have typed or attached and not sent, for each conversation and each message that is being edited. */
+/**
+ * Text and files that people have entered but not sent, for each conversation and for each message
+ * that is being edited.
+ */
 import { putDraftFiles, readDraftFiles } from './database.ts';
 import type { Attachment } from './tree.ts';
 
@@ -6,7 +9,7 @@ const texts = new Map<string, string>();
 const files = new Map<string, readonly Attachment[]>();
 const nameOf = (key: string): string => `draft ${key}`;
 
-/** Reads or writes what the browser keeps; without storage nothing. */
+/** Accesses the browser's storage; undefined without storage. */
 function stored<T>(action: () => T): T | undefined {
   try {
     return action();
@@ -15,19 +18,22 @@ function stored<T>(action: () => T): T | undefined {
   }
 }
 
-/** The text of a draft: this tab's own, which it has also after it was loaded again, or else the one that was typed last in any tab. */
+/**
+ * The text of a draft: this tab's own, which survives a reload, or else the text last typed in any
+ * tab.
+ */
 export function readDraft(key: string): string {
   const own = texts.get(key) ?? stored(() => sessionStorage.getItem(nameOf(key)));
   return own ?? stored(() => localStorage.getItem(nameOf(key))) ?? '';
 }
 
-/** Keeps the text of a draft, before the page can be left. */
+/** Stores the text of a draft at once, so that nothing is lost if the page is left. */
 export function writeDraft(key: string, text: string): void {
   const before = readDraft(key);
   texts.set(key, text);
   stored(() => sessionStorage.setItem(nameOf(key), text));
   if (text !== '') stored(() => localStorage.setItem(nameOf(key), text));
-  // The draft of another tab is that tab's.
+  // The shared draft is removed only if this tab wrote it.
   else if (stored(() => localStorage.getItem(nameOf(key))) === before) stored(() => localStorage.removeItem(nameOf(key)));
 }
 
@@ -37,8 +43,8 @@ export async function readFiles(key: string): Promise<readonly Attachment[]> {
 
 export function writeFiles(key: string, attachments: readonly Attachment[]): void {
   files.set(key, attachments);
-  void putDraftFiles(key, attachments).catch(() => {}); // they last as long as the page then
+  void putDraftFiles(key, attachments).catch(() => {}); // then they last until the page is left
 }
 
-/** Whether a message was being edited when the page was left. */
+/** True if the page was left while the message was being edited. */
 export const hasDraft = (key: string): boolean => readDraft(key) !== '';

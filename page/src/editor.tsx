@@ -1,4 +1,4 @@
-/** Where a message is changed. */
+/** The editor for a message that has been sent. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { readDraft, writeDraft } from './drafts.ts';
@@ -7,7 +7,7 @@ import { isEnter, isEscape } from './keys.ts';
 export const editKey = (id: string): string => `edit ${id}`;
 
 interface EditorProps {
-  /** Of the message. */
+  /** Id of the message. */
   readonly id: string;
   readonly text: string;
   readonly action: string;
@@ -16,7 +16,9 @@ interface EditorProps {
   readonly onCancel: () => void;
 }
 
-/** What was changed is kept until it is sent or discarded, also where the page is left. */
+/**
+ * Edits a message. The edited text is kept until it is sent or discarded, even if the page is left.
+ */
 export function Editor({ id, text, action, hint, onSave, onCancel }: EditorProps) {
   const area = useRef<HTMLTextAreaElement>(null);
   const keepButton = useRef<HTMLButtonElement>(null);

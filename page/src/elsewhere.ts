@@ -1,11 +1,15 @@
-/** Answers that other tabs write: waiting for them, and finding out when such a tab is gone. */
+/** Answers that other tabs write: waits for them, and detects that the writing tab is gone. */
 import type { Signal } from '@preact/signals';
 import type { Conversation } from './conversations.ts';
 import { stopMessage } from './database.ts';
 import { isWrittenElsewhere, tell, writing } from './tabs.ts';
 import { pathTo, type Message } from './tree.ts';
 
-/** An answer that is said to be written, by a tab that may be gone: then it ended there. @returns whether it is being written */
+/**
+ * Checks an answer that is marked as being written. If the tab that wrote it is gone, marks it as
+ * stopped.
+ * @returns true if some tab is still writing it
+ */
 async function settle(conversation: Conversation, message: Signal<Message>): Promise<boolean> {
   const { id } = message.value;
   if (writing.has(id) || (await isWrittenElsewhere(id))) return true;
@@ -16,13 +20,13 @@ async function settle(conversation: Conversation, message: Signal<Message>): Pro
   return false;
 }
 
-/** How often an answer of another tab is asked after. */
+/** Interval at which another tab is asked if it is still writing its answer. */
 const ASK_MS = 3000;
 
-/** Answers of other tabs that are being waited for. */
+/** Ids of the answers of other tabs that watch() waits for. */
 const watched = new Set<string>();
 
-/** Finds out when the tab that writes an answer is gone. */
+/** Waits for an answer of another tab, and notices if that tab is gone. */
 async function watch(conversation: Conversation, message: Signal<Message>): Promise<void> {
   const { id } = message.value;
   if (watched.has(id)) return;
@@ -31,13 +35,16 @@ async function watch(conversation: Conversation, message: Signal<Message>): Prom
   watched.delete(id);
 }
 
-/** Looks after all answers that other tabs are said to write. */
+/** Watches all answers of a conversation that other tabs seem to be writing. */
 export function watchAll(conversation: Conversation): void {
   for (const message of conversation.tree.value.values())
     if (message.value.state === 'streaming' && !writing.has(message.value.id)) void watch(conversation, message);
 }
 
-/** Waits until no other tab is writing an answer that is before a message. @throws signal.reason */
+/**
+ * Waits until no other tab is writing an answer earlier in the path of a message.
+ * @throws signal.reason
+ */
 export async function othersDone(conversation: Conversation, id: string, signal: AbortSignal): Promise<void> {
   for (;;) {
     const before = pathTo((one) => conversation.tree.value.get(one)?.value.parent, id)
@@ -50,7 +57,7 @@ export async function othersDone(conversation: Conversation, id: string, signal:
   }
 }
 
-/** Waits for the end of an answer, at most so many milliseconds. */
+/** Waits for the end of an answer, for at most `ms` milliseconds. */
 function endOf(message: Signal<Message>, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(done, ms);

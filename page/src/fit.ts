@@ -1,6 +1,12 @@
-/** Making a text fit the context. Conversations are shortened by the library and by the server, which know the template. */
+/**
+ * Shortens a text to fit the context. The library and the server shorten conversations, because
+ * they know the chat template.
+ */
 
-/** Smallest number of parts to leave out with which something fits, if all of it does not; `most` where nothing does. */
+/**
+ * Binary search for the fewest parts to leave out so that the rest fits, given that the whole does
+ * not. Returns `most` if nothing fits.
+ */
 async function fewest(most: number, fits: (leftOut: number) => Promise<boolean>): Promise<number> {
   let low = 0;
   let high = most;
@@ -14,8 +20,8 @@ async function fewest(most: number, fits: (leftOut: number) => Promise<boolean>)
 
 /**
  * Leaves out the beginning of a text: as few words as possible.
- * @param room tokens that the prompt may have
- * @param count the number of tokens of a text
+ * @param room the largest number of tokens for the prompt
+ * @param count returns the number of tokens of a text
  */
 export async function fitText(
   text: string,
@@ -23,7 +29,7 @@ export async function fitText(
   count: (text: string) => number | Promise<number>,
 ): Promise<{
   readonly prompt: string;
-  /** Words. */
+  /** The number of words left out. */
   readonly leftOut: number;
 }> {
   if (room === Infinity || (await count(text)) <= room) return { prompt: text, leftOut: 0 };
@@ -33,6 +39,9 @@ export async function fitText(
   return { prompt: without(leftOut), leftOut };
 }
 
-/** Tokens of a prompt that leave room for an answer: for all of it, but at most for a quarter of the context. */
+/**
+ * Prompt tokens that leave room for the answer: for all of `maxTokens`, but for at most a quarter
+ * of the context.
+ */
 export const roomFor = (contextLength: number, maxTokens = Infinity): number =>
   contextLength - Math.max(1, Math.min(maxTokens, contextLength >> 2));

@@ -1,3 +1,3 @@
-/** Text as HTML. */
+/** Escapes text for use in HTML. */
 export const escaped = (text: string): string =>
   text.replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c]!);

@@ -1,4 +1,7 @@
-/** What models write, as HTML: Markdown by marked, code coloured by highlight.js, formulas (math.ts), and all of it through DOMPurify. */
+/**
+ * Model output as HTML: Markdown by marked, code colours by highlight.js, formulas by math.ts, and
+ * everything sanitised by DOMPurify.
+ */
 import DOMPurify from 'dompurify';
 import hljs from 'highlight.js/lib/core';
 import bash from 'highlight.js/lib/languages/bash';
@@ -20,19 +23,19 @@ import { MATH_ATTRIBUTES, MATH_TAGS, math, withoutStyle } from './math.ts';
 
 for (const [name, language] of Object.entries({ bash, cpp, diff, go, java, javascript, json, python, rust, sql, typescript, xml, yaml }))
   hljs.registerLanguage(name, language);
-// C is near enough to C++ for its colours.
+// C has no grammar of its own here; that of C++ is close enough.
 hljs.registerAliases(['c', 'h'], { languageName: 'cpp' });
 
-/** Longer code is not coloured: it would be done again at every frame while it is written. */
+/** Longest code that is coloured, because a growing answer is coloured again in every frame. */
 const MOST_COLOURED = 20_000;
 
-/** Code as HTML, coloured where its language is known. */
+/** Code as HTML, coloured if its language is known. */
 export function codeHtml(code: string, language: string): string {
   if (code.length > MOST_COLOURED || !hljs.getLanguage(language)) return escaped(code);
   return purify(hljs.highlight(code, { language, ignoreIllegals: true }).value);
 }
 
-/** The first word behind the fence: "python title=x" is Python. */
+/** The first word after the fence: "python title=x" is Python. */
 export const languageOf = ({ lang = '' }: Tokens.Code): string =>
   lang
     .trim()
@@ -41,12 +44,12 @@ export const languageOf = ({ lang = '' }: Tokens.Code): string =>
 
 const marked = new Marked({
   gfm: true,
-  // Line ends are the writer's: those of a poem stay.
+  // A single line end is a line break, as in a poem.
   breaks: true,
   renderer: {
-    // Tags are what the model talks about, not what the page is made of.
+    // HTML tags are shown as text, never interpreted.
     html: ({ text }) => escaped(text),
-    // An image would be a request to another host: its text and address stay, as a link.
+    // An image would send a request to another host, so it becomes a link.
     image: ({ href, text }) => `<a href="${escaped(href)}">${escaped(text || href)}</a>`,
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
     code: (token) => `<pre><code>${codeHtml(token.text, languageOf(token))}</code></pre>`,
@@ -55,7 +58,7 @@ const marked = new Marked({
         `<${tag}${align[i] ? ` align="${align[i]}"` : ''}>${this.parser.parseInline(tokens)}</${tag}>`;
       const row = (tag: string, cells: Tokens.TableCell[]): string =>
         `<tr>${cells.map((one, i) => cell(tag, i, one.tokens)).join('')}</tr>`;
-      // Wide tables scroll by themselves, also by keyboard.
+      // Wide tables scroll separately, also by keyboard.
       return `<div class="table" tabindex="0" role="group" aria-label="Table"><table><thead>${row('th', header)}</thead><tbody>${rows.map((cells) => row('td', cells)).join('')}</tbody></table></div>`;
     },
   },
@@ -77,13 +80,16 @@ const purify = (html: string): string =>
     ALLOWED_TAGS: `${TAGS} ${MATH_TAGS}`.split(' '),
     ALLOWED_ATTR: ['href', 'title', 'class', 'align', 'start', 'tabindex', 'role', 'aria-label', ...MATH_ATTRIBUTES.split(' ')],
     ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
-    // Their values are no addresses, for which DOMPurify takes whatever it does not know.
+    // These attributes never contain addresses; DOMPurify treats unknown attributes as if they did.
     ADD_URI_SAFE_ATTR: ['align', 'start', 'tabindex', 'aria-label', ...MATH_ATTRIBUTES.split(' ')],
     ALLOW_DATA_ATTR: false,
     ALLOW_ARIA_ATTR: false,
   });
 
-/** A block of a text: a paragraph, a list, a table, as HTML; code as itself, to be shown with a head of its own. */
+/**
+ * A top-level block of a text, such as a paragraph, a list or a table, as HTML. Code is separate,
+ * because it is shown with a head.
+ */
 export type Block =
   | { readonly type: 'html'; readonly raw: string; readonly html: string }
   | { readonly type: 'code'; readonly raw: string; readonly code: string; readonly language: string; readonly html: string };
@@ -98,8 +104,10 @@ function blockOf(token: Token): Block {
 }
 
 /**
- * A text's blocks. While a text grows, the blocks before its last few stay the objects they were, so that nothing is parsed, cleaned or
- * drawn again for them: what is appended can change the last block, or join it to the one before (a list after a blank line), but nothing further up.
+ * Splits a text into blocks. While a text grows, all but the last few blocks of `before` are reused
+ * as the same objects, so that they are not parsed, sanitised or drawn again. Appended text can
+ * change the last block, or join it to the one before (a list after a blank line), but no earlier
+ * block.
  */
 export function blocksOf(text: string, before: readonly Block[] = []): readonly Block[] {
   const kept: Block[] = [];

@@ -1,16 +1,22 @@
-/** Formulas in what models write: where they begin and end. What typesets them is loaded by the page that has it, with the first formula. */
+/**
+ * Finds formulas in model output. The page supplies the typesetter, which is loaded with the first
+ * formula.
+ */
 import { signal } from '@preact/signals';
 import type { MarkedExtension, TokenizerAndRendererExtension, Tokens } from 'marked';
 import { escaped } from './html.ts';
 
-/** TeX as MathML. @throws where it is not TeX that can be typeset */
+/**
+ * Converts TeX to MathML.
+ * @throws if the TeX cannot be typeset
+ */
 export type Typeset = (tex: string, display: boolean) => string;
 
-/** Undefined: nothing typesets yet, or in this page at all; formulas stay TeX. */
+/** Undefined: no typesetter is loaded or available, and formulas are shown as TeX. */
 export const typeset = signal<Typeset | undefined>(undefined);
 
 let load: (() => Promise<Typeset>) | undefined;
-/** What loads a typesetter once there is a formula. */
+/** Sets the function that loads the typesetter when the first formula appears. */
 export function typesetBy(loads: () => Promise<Typeset>): void {
   load = loads;
 }
@@ -34,16 +40,19 @@ function html(token: Tokens.Generic): string {
   loadOnce();
   const tag = token.type === 'mathBlock' ? 'div' : 'span';
   try {
-    // Wide formulas scroll by themselves, also by keyboard.
+    // Wide formulas scroll separately, also by keyboard.
     if (typeset.value)
       return `<${tag} class="math"${tag === 'div' ? ' tabindex="0" role="group" aria-label="Formula"' : ''}>${typeset.value(tex, display)}</${tag}>`;
   } catch {
-    // As it was written; while it is being written, this is how most begin.
+    // Shown as TeX below. Most formulas begin like this while they are still being written.
   }
   return `<${tag} class="tex">${escaped(raw.trim())}</${tag}>`;
 }
 
-/** Whether `$...$` is a formula: prices, shell variables and the sentence between two of them are not. */
+/**
+ * Tells a formula in `$...$` from prices, shell variables and the text between two of them.
+ * @param next the text after the closing `$`
+ */
 export function isFormula(tex: string, next: string): boolean {
   if (/^\s|\s$/.test(tex) || /^[\p{L}\p{N}]/u.test(next)) return false;
   return /[\\^_={}]/.test(tex) || !/\s/.test(tex) || !/\p{L}{3,}/u.test(tex);
@@ -53,8 +62,10 @@ const token = (type: string, raw: string, tex: string, display: boolean): MathTo
   tex.trim() === '' ? undefined : { type, raw, tex: tex.trim(), display };
 
 /**
- * A paragraph of its own: `$$...$$` or `\[...\]`, without an empty line; the last one of a text may still be without its end. Of 5000 characters at most:
- * while a formula is written, it is typeset again at every frame, and openings without an end must not each be searched to the end of a text.
+ * A display formula in a paragraph of its own: `$$...$$` or `\[...\]` without an empty line. The
+ * last formula of a growing text may still lack its end. At most 5000 characters, because a formula
+ * that is being written is typeset in every frame, and because each opening without an end would be
+ * searched to the end of the text.
  */
 const BLOCK =
   /^ {0,3}(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^]){1,5000}?)\$\$|\\\[((?:\\\\|(?!\\[\\[\]]|\n[ \t]*\n)[^]){1,5000}?)\\\])[ \t]*(?:\n+|$)/;
@@ -91,13 +102,16 @@ const inline: TokenizerAndRendererExtension = {
 
 export const math: MarkedExtension = { extensions: [block, inline] };
 
-/** What DOMPurify lets through of MathML, beside what it lets through of HTML. */
+/** MathML elements and attributes that DOMPurify lets through, in addition to HTML. */
 export const MATH_TAGS =
   'math menclose merror mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none';
 export const MATH_ATTRIBUTES =
   'accent accentunder columnalign depth display displaystyle fence form height largeop linethickness lspace mathcolor mathvariant maxsize minsize movablelimits notation rspace scriptlevel separator stretchy symmetric voffset width';
 
-/** The page's policy allows no styles at elements: of those that a typesetter writes, colours and frames become what the style sheet knows. */
+/**
+ * Replaces style attributes in MathML, because the page's content security policy forbids them.
+ * Colours become `mathcolor`, borders a class of the style sheet.
+ */
 export function withoutStyle(node: Element): void {
   if (node.namespaceURI !== 'http://www.w3.org/1998/Math/MathML') return;
   const style = node.getAttribute('style') ?? '';

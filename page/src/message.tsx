@@ -1,4 +1,4 @@
-/** One message: what was said, how it ended, and what can be done with it. */
+/** One message: its content, how it ended, and the actions on it. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import { canGoOn, goOn, leaveOutAndRetry, regenerate, rewrite, sendEdited } from './answer.ts';
@@ -22,7 +22,7 @@ export interface MessageProps {
 
 function Markdown({ text }: { text: string }) {
   const blocks = useRef<readonly Block[]>([]);
-  // What was shown as TeX is shown anew once it can be typeset.
+  // Formulas shown as TeX are drawn again after a typesetter has loaded.
   const by = useRef(typeset.value);
   if (by.current !== typeset.value) blocks.current = [];
   by.current = typeset.value;
@@ -36,7 +36,7 @@ function Markdown({ text }: { text: string }) {
   );
 }
 
-/** What the model thought before it answered: open while it thinks, folded from its answer's first word on. */
+/** The model's reasoning: open while the model thinks, folded after the answer's first word. */
 function Reasoning({ text, thinking }: { text: string; thinking: boolean }) {
   return (
     <details class="reasoning" open={thinking}>
@@ -48,14 +48,14 @@ function Reasoning({ text, thinking }: { text: string; thinking: boolean }) {
   );
 }
 
-/** Tokens a second, and how much of the context is taken. */
+/** Tokens per second, and the used part of the context. */
 function Speed({ end, model, contextLength }: { end: AnswerEnd; model: string | undefined; contextLength: number | undefined }) {
   const { tokens, promptTokens, cachedTokens, promptMs = 0, predictedMs = 0 } = end;
   const read = promptTokens - cachedTokens;
   const facts = [
     model,
     `${count(tokens)} token${tokens === 1 ? '' : 's'}`,
-    // The first token comes out of reading the prompt.
+    // The prompt's step gives the first token.
     tokens > 1 && predictedMs > 0 && `${significant((tokens - 1) / (predictedMs / 1000))} tokens/s`,
     read > 0 && promptMs > 0 && `prompt ${count(read)} at ${significant(read / (promptMs / 1000))} tokens/s`,
     contextLength && `context ${count(Math.min(promptTokens + tokens, contextLength))} of ${count(contextLength)}`,
@@ -63,7 +63,7 @@ function Speed({ end, model, contextLength }: { end: AnswerEnd; model: string | 
   return <span class="speed">{facts.filter(Boolean).join(' · ')}</span>;
 }
 
-/** Whether an answer took the rest of the context: then there is nowhere to go on. */
+/** True if an answer filled the context, so it cannot be continued. */
 const isFull = (end: AnswerEnd | undefined, contextLength: number | undefined): boolean =>
   !!end && contextLength !== undefined && end.promptTokens + end.tokens >= contextLength;
 
@@ -103,13 +103,16 @@ function Versions({ conversation, message }: Pick<MessageProps, 'conversation' |
   );
 }
 
-/** Has an answer written. The button that asked for it is gone or disabled then, so the focus goes where people write, where Escape stops. */
+/**
+ * Starts an answer. The button that started it disappears or is disabled, so the focus goes to the
+ * composer, where Escape stops the answer.
+ */
 function ask(answer: Promise<void>): void {
   void answer;
   composerFocus.value++;
 }
 
-/** What was left out, what went wrong, and how the answer can be gone on with. */
+/** Shows how many messages were left out, the failure, and the buttons to continue or retry. */
 function Ending({ backend, conversation, message, last, full }: MessageProps & { full: boolean }) {
   const { state, failure, leftOut = 0 } = message.value;
   const { mode, whenFull } = conversation.info.value.settings;
@@ -209,7 +212,7 @@ export function MessageView(props: MessageProps) {
   const contextLength = backend.models.value.find((one) => one.id === model)?.contextLength;
   const cancelEditing = (): void => {
     editing.value = '';
-    // Back to where the edit began.
+    // Puts the focus back on the edit button.
     requestAnimationFrame(() => article.current?.querySelector<HTMLElement>('.actions [aria-label=Edit]')?.focus());
   };
   const isEdited = editing.value === id && !streaming;

@@ -13,12 +13,13 @@ interface BoundedNumberProps {
   readonly onChange: (value: number | undefined) => void;
 }
 
-/** What is out of bounds is not taken, and the field says so. */
+/** A number out of bounds is not set, and the field shows the error. */
 export function BoundedNumber({ label, hint, bounds, placeholder, value, onChange }: BoundedNumberProps) {
   const typed = useSignal(String(value ?? ''));
   const error = useSignal<string | undefined>(undefined);
   const field = useRef<HTMLInputElement>(null);
-  // It was set from elsewhere. Not while somebody types: effects run late on a busy machine, and would take back what was typed since.
+  // Shows a value set from elsewhere, but not while the field has the focus: on a busy machine
+  // effects run late and would undo what was typed since.
   useEffect(() => {
     if (document.activeElement === field.current) return;
     if (error.value === undefined && (typed.value === '' ? undefined : Number(typed.value)) !== value) typed.value = String(value ?? '');

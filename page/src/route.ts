@@ -1,12 +1,15 @@
-/** Which conversation is shown: its id is the address's fragment, so that going back, reloading and bookmarks work. */
+/**
+ * The address's fragment is the id of the shown conversation, so that Back, reloading and bookmarks
+ * work.
+ */
 import { effect } from '@preact/signals';
 import { create, current, load } from './conversations.ts';
 import { composerFocus, sidebarOpen } from './ui.tsx';
 
-/** Shows the conversation that the address names, or a new one. */
+/** Shows the conversation with this id, or a new one. */
 export async function goTo(id: string): Promise<void> {
   const known = id ? await load(id) : undefined;
-  if (id !== location.hash.slice(1)) return; // another one was chosen meanwhile
+  if (id !== location.hash.slice(1)) return; // another conversation was chosen meanwhile
   if (known && known === current.value) return;
   if (known) {
     current.value = known;
@@ -25,7 +28,7 @@ export async function startRoute(): Promise<void> {
   addEventListener('hashchange', () => void goTo(location.hash.slice(1)));
   addEventListener('popstate', () => void goTo(location.hash.slice(1)));
   await goTo(location.hash.slice(1));
-  // A new conversation has an address from its first message on.
+  // A new conversation gets an address with its first message.
   effect(() => {
     const { info, messages } = current.value!;
     const address = `#${info.value.id}`;

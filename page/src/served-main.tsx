@@ -11,11 +11,15 @@ const backend = createServedBackend();
 typesetBy(() => Promise.resolve(typeset));
 nameOnPage({ contextLength: 'context (-c of quantlet serve)' });
 
-// The page opens, with its conversations, while the server is away. The development server has no such file.
+// The service worker opens the page with its conversations even if the server is down. Vite's
+// development server has no such file.
 if (isSecureContext && document.querySelector('link[rel=manifest]'))
   void navigator.serviceWorker?.register('./service-worker.js').catch(() => {});
 
-/** The key is kept while it is typed, and tried once it is complete: also where Escape closes the window. */
+/**
+ * Field for the API key. The key is stored while it is typed and tried when the field loses the
+ * focus or the dialog closes.
+ */
 function KeyField() {
   const tried = useRef(apiKey.value);
   const attempt = (): void => {

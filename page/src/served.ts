@@ -1,4 +1,4 @@
-/** The backend of a page that `quantlet serve` serves: the server's own endpoints, beside the page. */
+/** The backend of a page that `quantlet serve` serves: the endpoints of the same server. */
 import { effect, signal } from '@preact/signals';
 import {
   PageError,
@@ -13,7 +13,7 @@ import {
 import { fitText, roomFor } from './fit.ts';
 import type { GenerationOptions } from './settings.ts';
 
-/** The server's key, kept for as long as the tab is open. */
+/** The server's API key, stored until the tab is closed. */
 export const apiKey = signal(sessionStorage.getItem('key') ?? '');
 effect(() => sessionStorage.setItem('key', apiKey.value));
 
@@ -22,7 +22,7 @@ const headers = (): Record<string, string> => ({
   ...(apiKey.value ? { authorization: `Bearer ${apiKey.value}` } : {}),
 });
 
-/** @throws PageError in words for people; signal.reason */
+/** @throws PageError with a message for people; signal.reason */
 async function request(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
@@ -40,7 +40,7 @@ async function request(path: string, init: RequestInit = {}): Promise<Response> 
 
 const BROKEN = 'The connection broke before the answer was complete.';
 
-/** Between two questions to a server that did not answer. */
+/** Delay before asking a server again that did not answer. */
 const RETRY_MS = 3000;
 
 const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
@@ -69,9 +69,9 @@ interface Chunk {
     };
     readonly finish_reason?: string | null;
   }[];
-  /** In the first chunk: messages that the server left out for want of room. */
+  /** Messages that the server left out for lack of room. Only in the first chunk. */
   readonly quantlet?: { readonly left_out?: number };
-  /** With the last part of an answer. */
+  /** Only with the last part of an answer. */
   readonly timings?: { readonly prompt_ms: number; readonly predicted_ms: number };
   readonly usage?: {
     readonly prompt_tokens: number;
@@ -80,7 +80,10 @@ interface Chunk {
   } | null;
 }
 
-/** The text of a stream. @throws PageError where the server goes away in the middle */
+/**
+ * The text of a stream.
+ * @throws PageError if the connection to the server is lost
+ */
 async function* texts(response: Response): AsyncGenerator<string> {
   try {
     yield* response.body!.pipeThrough(new TextDecoderStream());
@@ -89,7 +92,10 @@ async function* texts(response: Response): AsyncGenerator<string> {
   }
 }
 
-/** The events of a stream, as their JSON. @throws PageError where the server reports an error in the middle */
+/**
+ * The parsed JSON of a stream's events.
+ * @throws PageError if the server reports an error in the stream
+ */
 async function* chunks(response: Response): AsyncGenerator<Chunk> {
   let held = '';
   for await (const text of texts(response)) {
@@ -104,7 +110,10 @@ async function* chunks(response: Response): AsyncGenerator<Chunk> {
   }
 }
 
-/** Fields of a request for a conversation. The server leaves out its oldest turns if asked to: it alone knows the template. */
+/**
+ * Request fields for a conversation. The server leaves out the oldest turns if asked to, because
+ * only the server knows the template.
+ */
 const chatFields = (
   { messages, continues }: Extract<AnswerRequest['task'], { messages: unknown }>,
   leaveOut: boolean,
@@ -114,7 +123,7 @@ const chatFields = (
   ...(leaveOut ? { quantlet: { on_context_full: 'shift' } } : {}),
 });
 
-/** Tokens of a text. */
+/** The number of tokens of a text. */
 async function count(content: string, model: string | undefined, signal: AbortSignal): Promise<number> {
   const body = JSON.stringify({ ...(model ? { model } : {}), content, add_special: true });
   const response = await request('tokenize', { method: 'POST', body, signal });
@@ -126,7 +135,7 @@ async function* answer(asked: AnswerRequest, contextLength: number | undefined):
   let fields: Record<string, unknown>;
   if ('messages' in task) fields = chatFields(task, leaveOut);
   else {
-    // A server refuses to cut a text, which has no turns: the page does it.
+    // The server does not shorten plain text, which has no turns, so the page does.
     const room = leaveOut && contextLength !== undefined ? roomFor(contextLength, options.maxTokens) : Infinity;
     const { prompt, leftOut } = await fitText(task.prompt, room, (text) => count(text, model, signal));
     if (leftOut > 0) yield { type: 'leftOut', messages: leftOut };
@@ -172,7 +181,7 @@ async function* answer(asked: AnswerRequest, contextLength: number | undefined):
 }
 
 export interface ServedBackend extends Backend {
-  /** Asks the server again which models it has. */
+  /** Asks the server for its models again. */
   refresh(): Promise<void>;
 }
 
@@ -186,14 +195,15 @@ export function createServedBackend(): ServedBackend {
     enlarge: 'start the server with a larger context (-c)',
     async *answer(asked) {
       const lengthOf = (): number | undefined => models.value.find(({ id }) => id === asked.model)?.contextLength;
-      // The length of a model that was not loaded yet is known once it has been used.
+      // The server reports a model's context length only after the model is loaded.
       if (asked.leaveOut && lengthOf() === undefined) await this.refresh();
       return yield* answer(asked, lengthOf());
     },
     async refresh() {
       try {
         const { data } = (await (await request('v1/models')).json()) as { data: { id: string; meta?: { n_ctx?: number } }[] };
-        // What is known of a template is that of a server's only model.
+        // /props describes the template of a server's only model, so it is not asked if there are
+        // several.
         const { chat_template_warnings: warnings = [] } =
           data.length === 1 ? ((await (await request('props')).json()) as { chat_template_warnings?: string[] }) : {};
         models.value = data.map(({ id, meta }) => ({ id, contextLength: meta?.n_ctx, chat: warnings.length === 0 }));
@@ -201,7 +211,8 @@ export function createServedBackend(): ServedBackend {
       } catch (error) {
         models.value = [];
         problem.value = failureOf(error);
-        // The server may be loading its model, or be started again. A key that is missing has to be given first.
+        // The server may still be loading its model or be restarting. A missing key cannot be
+        // solved by asking again.
         if (problem.value.code !== 'unauthorized') setTimeout(() => void this.refresh(), RETRY_MS);
       }
     },

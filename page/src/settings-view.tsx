@@ -1,4 +1,4 @@
-/** The settings of a conversation; new conversations begin with those that were last used. */
+/** The settings of a conversation. New conversations begin with the last used settings. */
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
@@ -26,9 +26,9 @@ const NumberInput = ({ conversation, field: { name, label, hint } }: { conversat
   );
 };
 
-/** Counts resets: fields begin anew. */
+/** Counts resets. A reset draws the fields again with their new values. */
 const resets = signal(0);
-/** Settings before the last reset, until the window is closed. */
+/** Settings before the last reset, until the dialog is closed. */
 const beforeReset = signal<Settings | undefined>(undefined);
 
 function ResetButton({ conversation }: { conversation: Conversation }) {
@@ -55,7 +55,7 @@ function ResetButton({ conversation }: { conversation: Conversation }) {
 
 type TextName = 'system' | 'stop' | 'drySequenceBreakers' | 'logitBias' | 'schema' | 'grammar' | 'tools';
 
-/** Why the settings cannot be used as they are. */
+/** The reason why the settings cannot be used; undefined if they can. */
 function problemOf(settings: Settings): Failure | undefined {
   try {
     optionsOf(settings);
@@ -65,7 +65,7 @@ function problemOf(settings: Settings): Failure | undefined {
   }
 }
 
-/** Fields of a conversation's settings. */
+/** The settings' fields for a conversation. */
 function fieldsOf(conversation: Conversation) {
   const { settings } = conversation.info.value;
   const set = (changed: Partial<Settings>): void => setSettings(conversation, changed);

@@ -1,18 +1,18 @@
-/** What people can set for a conversation, and what becomes of it in a request. */
+/** Settings of a conversation, and their translation into the options of a request. */
 import { SAMPLER_NUMBERS, type SamplerOptions } from '../../src/sample/options.ts';
 import { PageError, nameOnPage } from './backend.ts';
 
 export type NumberName = keyof typeof SAMPLER_NUMBERS;
 
 export interface Settings {
-  /** `text`: no roles and no template, the model continues what is written. */
+  /** `text`: no roles and no template; the model continues the given text. */
   readonly mode: 'chat' | 'text';
-  /** Undefined: the first there is. */
+  /** Undefined: the first available model. */
   readonly model?: string | undefined;
   readonly system: string;
-  /** Values as they were typed; what is empty keeps its default. */
+  /** Values as typed; an empty field keeps the default. */
   readonly numbers: Readonly<Partial<Record<NumberName | 'maxTokens', number>>>;
-  /** One a line. */
+  /** One per line. */
   readonly stop: string;
   readonly drySequenceBreakers: string;
   /** JSON: an object of token id to number. */
@@ -23,9 +23,9 @@ export interface Settings {
   /** JSON: a list of tools in OpenAI's spelling. */
   readonly tools: string;
   readonly toolChoice: 'auto' | 'none' | 'required';
-  /** `enable_thinking` of the templates that know it. */
+  /** `enable_thinking`, for templates that know it. */
   readonly thinking: 'default' | 'on' | 'off';
-  /** Where the context is full: the model is not asked, or the oldest turns are left out. */
+  /** If the context is full, refuse the request or leave out the oldest turns. */
   readonly whenFull: 'refuse' | 'leaveOut';
 }
 
@@ -50,7 +50,7 @@ interface Tool {
   readonly function: { readonly name: string; readonly description?: string; readonly parameters?: object };
 }
 
-/** Options by the names of model.chat(); the server's are the same in snake case. */
+/** Options by the names of model.chat(). The server has the same names in snake case. */
 export interface GenerationOptions extends Omit<SamplerOptions, 'drySequenceBreakers' | 'logitBias'> {
   drySequenceBreakers?: string[];
   logitBias?: Record<number, number>;
@@ -64,7 +64,7 @@ export interface GenerationOptions extends Omit<SamplerOptions, 'drySequenceBrea
 }
 
 const lines = (text: string): string[] => text.split('\n').filter((line) => line !== '');
-/** `\n` and `\t` as people write them into a line of their own. */
+/** Replaces `\n`, `\t` and `\\`, as people type them into a single line. */
 const unescaped = (text: string): string => text.replace(/\\([nt\\])/g, (_, c: string) => ({ n: '\n', t: '\t', '\\': '\\' })[c]!);
 
 /** @throws PageError naming the setting whose JSON cannot be used */
@@ -80,7 +80,10 @@ function json(what: string, text: string, wanted: string, fits: (value: unknown)
 }
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** The tools as a list: people paste one function, one tool or a list of them. @throws PageError */
+/**
+ * Parses the tools. Accepts one function, one tool or a list of them.
+ * @throws PageError
+ */
 export function toolsOf(text: string): Tool[] {
   if (text.trim() === '') return [];
   const named = (value: unknown): boolean => isObject(value) && typeof value.name === 'string';
@@ -93,7 +96,10 @@ export function toolsOf(text: string): Tool[] {
   );
 }
 
-/** Numbers of imported conversations may be anything. @throws PageError */
+/**
+ * Checks the numbers, because an imported conversation may contain anything.
+ * @throws PageError
+ */
 function checkNumbers(numbers: Settings['numbers']): void {
   for (const { name, label } of NUMBER_FIELDS.flatMap(({ fields }) => fields)) {
     const value = numbers[name];
@@ -102,7 +108,7 @@ function checkNumbers(numbers: Settings['numbers']): void {
   }
 }
 
-/** @throws PageError where a number is out of bounds, or a setting that is written in JSON is none */
+/** @throws PageError if a number is out of bounds or a JSON setting is invalid */
 export function optionsOf(settings: Settings): GenerationOptions {
   checkNumbers(settings.numbers);
   const options: GenerationOptions = { ...settings.numbers };
@@ -134,7 +140,7 @@ export interface NumberField {
   readonly hint: string;
 }
 
-/** All options of the sampler that are numbers, in the groups that the settings show. */
+/** All numeric options of the sampler, in the groups that the settings show. */
 export const NUMBER_FIELDS: readonly { readonly title: string; readonly fields: readonly NumberField[] }[] = [
   {
     title: 'Length and chance',
@@ -182,7 +188,7 @@ export const NUMBER_FIELDS: readonly { readonly title: string; readonly fields: 
   },
 ];
 
-/** What the settings call the options that errors name. */
+/** Labels of these settings, for errors that name options. */
 nameOnPage({
   ...Object.fromEntries(NUMBER_FIELDS.flatMap(({ fields }) => fields.map(({ name, label }) => [name, `“${label}”`]))),
   stop: '“Stop at”',
@@ -194,7 +200,7 @@ nameOnPage({
   grammar: '“Grammar”',
 });
 
-/** Bounds and default of a field, as the sampler has them. */
+/** Bounds and default of a field, from the sampler. */
 export const rowOf = (name: NumberField['name']): Bounds & { standard?: number } =>
   name === 'maxTokens' ? { least: 1, most: 2 ** 31 - 1, integer: true } : SAMPLER_NUMBERS[name];
 
@@ -204,7 +210,7 @@ export interface Bounds {
   readonly integer?: boolean;
 }
 
-/** The reason why a number is none that a field takes, as the end of a sentence; undefined where it is one. */
+/** The expected range, as the end of a sentence, if a number is out of bounds; else undefined. */
 export function outOfBounds(value: number, { least, most, integer }: Bounds): string | undefined {
   if (value >= least && value <= most && (!integer || Number.isInteger(value))) return undefined;
   const range = [Number.isFinite(least) && `at least ${least}`, Number.isFinite(most) && most < 2 ** 31 - 1 && `at most ${most}`].filter(

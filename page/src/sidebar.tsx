@@ -37,7 +37,10 @@ async function importFile(file: File): Promise<void> {
 const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 const nameOf = ({ title }: Info): string => title || 'Untitled';
 
-/** A name is kept while it is typed, so that a page that is left loses none of it. Escape puts back the one before. */
+/**
+ * Renames a conversation. The title is stored while it is typed, so that leaving the page loses
+ * nothing. Escape restores the old title.
+ */
 function RenameForm({ info, onDone }: { info: Info; onDone: () => void }) {
   const input = useRef<HTMLInputElement>(null);
   const before = useRef(info);
@@ -100,7 +103,7 @@ function Deleted() {
   );
 }
 
-/** Arrows, Home and End go from one conversation to another. */
+/** Arrows, Home and End move between conversations. */
 function moveInList(event: KeyboardEvent & { currentTarget: HTMLElement }): void {
   const links = [...event.currentTarget.querySelectorAll('a')];
   const at = links.findIndex((link) => link === event.target);
@@ -110,7 +113,7 @@ function moveInList(event: KeyboardEvent & { currentTarget: HTMLElement }): void
   links[to]?.focus();
 }
 
-/** Closes a menu, and puts the focus back on what opens it. */
+/** Closes a menu and puts the focus back on its button. */
 function closeMenu(menu: HTMLDetailsElement): void {
   menu.open = false;
   menu.querySelector('summary')?.focus();
@@ -122,7 +125,7 @@ function Item({ info }: { info: Info }) {
   const chosen = current.value?.info.value.id === info.id;
   const show = (): void => {
     state.value = 'shown';
-    // Unless somebody has gone elsewhere.
+    // Unless the user has moved the focus elsewhere.
     onceShown(() => isFocusLost() && link.current?.focus());
   };
   if (state.value === 'renamed')

@@ -1,6 +1,7 @@
 /**
- * TeX as MathML for the page of servers: what models write most. Temml, which the page with the model in it uses, has all of TeX and as many bytes as the rest of this
- * page, more than the package has room for. What this does not know is refused, and the formula is shown as it was written.
+ * TeX to MathML for the page that servers serve, limited to what models write most. Temml, which
+ * the other page uses, supports all of TeX but is as large as the rest of this page, more than the
+ * package has room for. A formula that is not supported is refused and shown as TeX.
  */
 import { escaped } from './html.ts';
 import type { Typeset } from './math.ts';
@@ -13,7 +14,7 @@ const LETTERS = pairs(
 const OPERATORS = pairs(
   'times=× div=÷ cdot=⋅ pm=± mp=∓ ast=∗ star=⋆ circ=∘ bullet=∙ oplus=⊕ ominus=⊖ otimes=⊗ odot=⊙ wedge=∧ land=∧ vee=∨ lor=∨ cap=∩ cup=∪ setminus=∖ neg=¬ lnot=¬ leq=≤ le=≤ geq=≥ ge=≥ neq=≠ ne=≠ equiv=≡ approx=≈ sim=∼ simeq=≃ cong=≅ propto=∝ ll=≪ gg=≫ subset=⊂ supset=⊃ subseteq=⊆ supseteq=⊇ subsetneq=⊊ in=∈ notin=∉ ni=∋ mid=| parallel=∥ perp=⊥ forall=∀ exists=∃ nexists=∄ therefore=∴ because=∵ to=→ rightarrow=→ leftarrow=← gets=← leftrightarrow=↔ Rightarrow=⇒ Leftarrow=⇐ Leftrightarrow=⇔ implies=⟹ impliedby=⟸ iff=⟺ longrightarrow=⟶ longleftarrow=⟵ Longrightarrow=⟹ mapsto=↦ hookrightarrow=↪ rightharpoonup=⇀ rightleftharpoons=⇌ uparrow=↑ downarrow=↓ updownarrow=↕ models=⊨ vdash=⊢ prec=≺ succ=≻ preceq=⪯ succeq=⪰ doteq=≐ triangleq=≜ colon=: coloneqq=≔ lvert=| rvert=| lVert=‖ rVert=‖ langle=⟨ rangle=⟩ lfloor=⌊ rfloor=⌋ lceil=⌈ rceil=⌉ {={ }=} |=‖ vert=| Vert=‖ backslash=\\',
 );
-/** Operators whose bounds stand above and below them in a formula of its own. */
+/** Operators with limits above and below in display formulas. */
 const LARGE = pairs('sum=∑ prod=∏ coprod=∐ bigcup=⋃ bigcap=⋂ bigoplus=⨁ bigotimes=⨂ bigvee=⋁ bigwedge=⋀');
 const INTEGRALS = pairs('int=∫ iint=∬ iiint=∭ oint=∮');
 const FUNCTIONS = new Set(
@@ -35,7 +36,10 @@ const FENCES = pairs(
   'matrix= pmatrix=() bmatrix=[] Bmatrix={} vmatrix=|| Vmatrix=‖‖ cases={ array= aligned= align= split= gathered= gather= smallmatrix=',
 );
 
-/** Bold, script and others are letters of their own in Unicode: where each alphabet begins, capitals, small letters and digits. */
+/**
+ * First code points of the capitals, small letters and digits of each Unicode alphabet (bold,
+ * script and others).
+ */
 const ALPHABETS: Readonly<Record<string, readonly [number, number, number]>> = {
   'double-struck': [0x1d538, 0x1d552, 0x1d7d8],
   script: [0x1d49c, 0x1d4b6, 0],
@@ -44,7 +48,7 @@ const ALPHABETS: Readonly<Record<string, readonly [number, number, number]>> = {
   'sans-serif': [0x1d5a0, 0x1d5ba, 0x1d7e2],
   monospace: [0x1d670, 0x1d68a, 0x1d7f6],
 };
-/** Letters that Unicode had before it had the alphabets. */
+/** Letters that Unicode had before these alphabets, at other code points. */
 const EARLIER = pairs(
   'double-struckC=ℂ double-struckH=ℍ double-struckN=ℕ double-struckP=ℙ double-struckQ=ℚ double-struckR=ℝ double-struckZ=ℤ scriptB=ℬ scriptE=ℰ scriptF=ℱ scriptH=ℋ scriptI=ℐ scriptL=ℒ scriptM=ℳ scriptR=ℛ scripte=ℯ scriptg=ℊ scripto=ℴ frakturC=ℭ frakturH=ℌ frakturI=ℑ frakturR=ℜ frakturZ=ℨ',
 );
@@ -62,7 +66,7 @@ function inVariant(char: string, variant: string): string {
 const mo = (text: string, more = ''): string => `<mo${more}>${text}</mo>`;
 const row = (parts: readonly string[]): string => (parts.length === 1 ? parts[0] : `<mrow>${parts.join('')}</mrow>`);
 
-/** @param limits the scripts stand above and below, not beside */
+/** @param limits puts the scripts above and below instead of at the side */
 function withScripts(base: string, below: string | undefined, above: string | undefined, limits: boolean): string {
   if (below === undefined && above === undefined) return base;
   const [under, over, both] = limits ? ['munder', 'mover', 'munderover'] : ['msub', 'msup', 'msubsup'];
@@ -88,7 +92,7 @@ class Parser {
     while (/^\s/.test(this.peek() ?? '')) this.at++;
   }
 
-  /** @throws where the formula is none that this page can set */
+  /** @throws always: this page cannot typeset the formula */
   private refuse(what = this.peek()): never {
     throw new Error(`the formula has ${JSON.stringify(what ?? 'an end')} where this page knows nothing to set`);
   }
@@ -99,7 +103,7 @@ class Parser {
     this.at++;
   }
 
-  /** Everything up to one of these tokens. */
+  /** Parses everything up to one of these tokens. */
   rowUntil(...ends: readonly (string | undefined)[]): string[] {
     const parts: string[] = [];
     for (;;) {
@@ -110,7 +114,7 @@ class Parser {
     }
   }
 
-  /** An atom with what stands above and below it. */
+  /** An atom with its subscript and superscript. */
   private scripted(): string {
     const name = this.peek()!.slice(1);
     const isFunction = this.peek()!.startsWith('\\') && FUNCTIONS.has(name);
@@ -144,12 +148,12 @@ class Parser {
     this.skipSpace();
     const next = this.peek();
     if (next === undefined || next === '}' || next === '&') this.refuse();
-    // Of "x^23" only the first digit is above.
+    // In "x^23" only the first digit is the superscript.
     if (/^\d./.test(next)) this.tokens.splice(this.at, 1, next[0], next.slice(1));
     return this.atom();
   }
 
-  /** The text of a group, as it stands. */
+  /** The text of a group, unparsed. */
   private words(): string {
     this.expect('{');
     let text = '';

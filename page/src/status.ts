@@ -1,4 +1,4 @@
-/** What screen readers are told beside what is on the page. */
+/** Announcements for screen readers, in addition to the page's content. */
 import { signal } from '@preact/signals';
 
 export const status = signal('');

@@ -1,4 +1,4 @@
-/** What tabs of the page tell each other. */
+/** Messages between the tabs of the page. */
 import type { Info } from './database.ts';
 import type { Message } from './tree.ts';
 
@@ -9,12 +9,15 @@ export type News =
   | { readonly type: 'removed'; readonly conversation: string }
   /** Many conversations have changed. */
   | { readonly type: 'list' }
-  /** Asks the tab that writes an answer to stop, or whether there is one; it says yes. */
+  /**
+   * `stop` asks the tab that writes an answer to stop; `ask` asks if such a tab exists, and that
+   * tab replies `here`.
+   */
   | { readonly type: 'stop' | 'ask' | 'here'; readonly id: string };
 
 const channel = typeof BroadcastChannel === 'function' ? new BroadcastChannel('quantlet tabs') : undefined;
 
-/** Answers that this tab is writing, with what stops them. */
+/** Answers that this tab is writing, with the controllers that stop them. */
 export const writing = new Map<string, AbortController>();
 
 export const tell = (news: News): void => channel?.postMessage(news);
@@ -27,10 +30,13 @@ export function hear(listener: (news: News) => void): void {
   });
 }
 
-/** A tab answers within this, unless it is gone. Its messages are not slowed down while it is hidden, as its timers are. */
+/**
+ * Time for another tab to reply, after which it counts as gone. Browsers delay the timers of hidden
+ * tabs, but not their messages.
+ */
 const ANSWER_MS = 1500;
 
-/** Whether another tab is writing an answer. */
+/** Asks the other tabs if one of them is writing an answer. */
 export function isWrittenElsewhere(id: string): Promise<boolean> {
   if (!channel) return Promise.resolve(false);
   return new Promise((resolve) => {

@@ -1,6 +1,6 @@
-/** Work that is done now and then while something keeps changing, also in a tab that is hidden. */
+/** Repeats work at intervals while something keeps changing, also in hidden tabs. */
 
-/** Everything that has been put off is done when the page is hidden or left. */
+/** Postponed work, which is done when the page is hidden or left. */
 const flushes = new Set<() => void>();
 const flushAll = (): void => flushes.forEach((flush) => flush());
 if (typeof document === 'object') {
@@ -9,17 +9,18 @@ if (typeof document === 'object') {
 }
 
 export interface Throttle {
-  /** Asks for the work: it is done at once if it was not done lately, else later. */
+  /** Requests the work: it runs at once if the last run is long enough ago, else later. */
   ask(): void;
-  /** Does the work now, if it was asked for. */
+  /** Runs requested work now. */
   flush(): void;
-  /** Flushes, for the last time. */
+  /** Flushes for the last time. */
   end(): void;
 }
 
 /**
- * Does work at most once in so many milliseconds. Browsers slow down the timers of hidden tabs and draw no frames there, so every ask() looks at the clock: work that
- * is asked for by what a network brings needs no timer.
+ * Runs work at most once per `ms` milliseconds. Browsers delay the timers of hidden tabs and draw
+ * no frames there. So every ask() checks the clock, and work requested by network events needs no
+ * timer.
  */
 export function throttle(ms: number, work: () => void, now = () => performance.now()): Throttle {
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,4 +1,4 @@
-/** Conversations as JSON files: whole trees, out of the page and into it. */
+/** Conversations as JSON files: exports and imports whole trees. */
 import { PageError, type AnswerEnd, type Failure } from './backend.ts';
 import { add, list, read } from './conversations.ts';
 import type { Info } from './database.ts';
@@ -6,10 +6,10 @@ import { DEFAULT_SETTINGS, type Settings } from './settings.ts';
 import { childrenOf, leafBelow, newId, titleOfMessages, pathTo, type Message } from './tree.ts';
 
 const FORMAT = 'quantlet-conversations';
-/** 1 had a list of messages, each the child of the one before. */
+/** Version 1 had a list of messages, each the child of the one before. */
 const VERSION = 2;
 
-/** Conversations as a file; all where no id is given. */
+/** Exports one conversation, or all if no id is given. */
 export async function exportJson(id?: string): Promise<Blob> {
   const ids = id === undefined ? list.value.map((info) => info.id) : [id];
   const conversations = [];
@@ -46,13 +46,13 @@ const readFailure = (given: Unknown<Failure>): Failure => ({
   ...(given.code ? { code: text(given.code) } : {}),
 });
 
-/** A message of a file, which may hold anything; its place is found afterwards. */
+/** Reads a message of a file that may contain anything. Its parent is determined later. */
 function readMessage(given: Unknown<Message>, at: number): Omit<Message, 'parent'> {
   const role = given.role === 'assistant' || given.role === 'tool' ? given.role : 'user';
   const calls = records(given.calls).map((call) => ({ id: text(call.id), name: text(call.name), arguments: text(call.arguments) }));
   const attachments = records(given.attachments).map((file) => ({ name: text(file.name), text: text(file.text) }));
   const state = (['done', 'stopped', 'length', 'failed'] as const).find((one) => one === given.state);
-  // What was being written when the file was made ended there.
+  // An answer that was being written during the export ended there.
   const stopped = given.state === 'streaming' ? 'stopped' : undefined;
   return {
     id: newId(),
@@ -72,8 +72,9 @@ function readMessage(given: Unknown<Message>, at: number): Omit<Message, 'parent
 }
 
 /**
- * Messages of a file as a tree. One that names no message before it, or one that the file does not have, follows the one before it in the file: so do lists of version
- * 1, and nothing of a file that was changed by hand is lost.
+ * Builds the tree of a file's messages. A message without a known parent becomes the child of the
+ * message before it in the file. This also reads the lists of version 1, and loses nothing of a
+ * file edited by hand.
  */
 export function readTree(
   given: readonly Record<string, unknown>[],
@@ -92,7 +93,7 @@ export function readTree(
   return { messages, leafOf: (id) => leafBelow(children, ids.get(id) ?? null) };
 }
 
-/** Settings of a file: those that are of the kind they should be. */
+/** Reads settings of a file, except those of a wrong type. */
 function readSettings(given: Record<string, unknown>): Settings {
   const settings = Object.entries(DEFAULT_SETTINGS).map(([name, standard]) => [
     name,
@@ -124,7 +125,11 @@ function readConversation(given: Record<string, unknown>): { info: Info; message
   };
 }
 
-/** Adds the conversations of a file to the list. @returns their number @throws PageError where the file is none of ours */
+/**
+ * Adds the conversations of a file to the list.
+ * @returns their number
+ * @throws PageError if the file is not an export of this page
+ */
 export async function importJson(file: Blob): Promise<number> {
   let content: Record<string, unknown>;
   try {

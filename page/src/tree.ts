@@ -1,7 +1,13 @@
-/** A conversation is a tree of messages: versions of a message are children of one parent, and people see one path of it. */
+/**
+ * A conversation is a tree of messages. Versions of a message are children of one parent, and the
+ * page shows one path.
+ */
 import type { AnswerEnd, Call, Failure } from './backend.ts';
 
-/** State of an answer: `stopped` by its reader, `length`: cut where the limit of tokens or the context ended. */
+/**
+ * State of an answer. `stopped`: by the user. `length`: cut off at the token limit or at the end of
+ * the context.
+ */
 export type MessageState = 'streaming' | 'done' | 'stopped' | 'length' | 'failed';
 
 export interface Attachment {
@@ -11,26 +17,29 @@ export interface Attachment {
 
 export interface Message {
   readonly id: string;
-  /** The message before it; null: it begins the conversation. */
+  /** The previous message; null: this one begins the conversation. */
   readonly parent: string | null;
-  /** Time of its making, in milliseconds: versions are shown in this order. */
+  /** Creation time in milliseconds. Versions are shown in this order. */
   readonly at: number;
   readonly role: 'user' | 'assistant' | 'tool';
   readonly content: string;
   readonly reasoning?: string;
   readonly attachments?: readonly Attachment[];
   readonly calls?: readonly Call[];
-  /** Of a tool's message: the call that it is the result of. */
+  /** In a tool's message: the call that this is the result of. */
   readonly callId?: string;
   readonly state?: MessageState;
   readonly failure?: Failure;
   readonly model?: string | undefined;
   readonly end?: AnswerEnd;
-  /** Messages that the model did not see when it wrote this answer, because the context had no room for them. */
+  /**
+   * Number of messages that this answer was written without, because the context had no room for
+   * them.
+   */
   readonly leftOut?: number;
 }
 
-/** A message that has no place in a tree yet. */
+/** A message that is not yet in a tree. */
 export type NewMessage = Omit<Message, 'id' | 'parent' | 'at'>;
 
 export const newId = (): string =>
@@ -81,11 +90,11 @@ export function pathTo(parentOf: (id: string) => string | null | undefined, leaf
   return path.reverse();
 }
 
-/** Whether a message is an answer of which not a word came: it says nothing that could be lost. */
+/** True for an answer that ended before its first word, so nothing is lost by removing it. */
 export const isUnbegun = ({ role, content, reasoning, calls, state }: Message): boolean =>
   role === 'assistant' && content === '' && !reasoning && !calls && (state === 'failed' || state === 'stopped');
 
-/** Title of a conversation that nobody has named: its beginning. */
+/** Automatic title of a conversation: the beginning of its text. */
 export function titleOf(text: string): string {
   const line = text.trim().split('\n')[0].replace(/\s+/g, ' ');
   return line.length > 60 ? `${line.slice(0, 57).trimEnd()}…` : line;

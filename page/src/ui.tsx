@@ -1,11 +1,11 @@
-/** Small parts that all of the page uses. */
+/** Small components used all over the page. */
 import { signal, useSignal, type Signal } from '@preact/signals';
 import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
 import { useEffect, useId, useLayoutEffect, useRef } from 'preact/hooks';
 import type { Failure } from './backend.ts';
 import { say } from './status.ts';
 
-/** Outlines on a grid of 24. */
+/** SVG outlines on a 24 x 24 grid. */
 const ICONS = {
   menu: 'M4 6h16M4 12h16M4 18h16',
   plus: 'M12 5v14M5 12h14',
@@ -43,14 +43,14 @@ export const Mark = () => (
 
 type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement>;
 
-/** A button that is a picture; its label is what screen readers and tooltips say. */
+/** A button with an icon; screen readers and tooltips use its label. */
 export const IconButton = ({ icon, label, ...rest }: { icon: IconName; label: string } & Omit<ButtonProps, 'icon' | 'label'>) => (
   <button type="button" aria-label={label} title={label} {...rest} class={`icon-button ${(rest.class as string | undefined) ?? ''}`}>
     <Icon name={icon} />
   </button>
 );
 
-/** Copies a text and says so for a moment. */
+/** Copies a text and shows a tick for a moment. */
 export function CopyButton({ text, label = 'Copy' }: { text: () => string; label?: string }) {
   const copied = useSignal(false);
   const copy = async (): Promise<void> => {
@@ -64,7 +64,7 @@ export function CopyButton({ text, label = 'Copy' }: { text: () => string; label
 
 async function copyText(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  // Pages of http addresses other than this machine's have no clipboard but the selection's.
+  // Pages at http addresses, except localhost, have no clipboard API; copy a selection instead.
   const area = document.createElement('textarea');
   area.value = text;
   (document.querySelector('dialog[open]') ?? document.body).append(area);
@@ -73,7 +73,7 @@ async function copyText(text: string): Promise<void> {
   area.remove();
 }
 
-/** An error where its action was. */
+/** An error, shown next to the action that failed. */
 export const Problem = ({ failure, children }: { failure: Failure | undefined; children?: ComponentChildren }) =>
   failure ? (
     <div class="problem" role="alert">
@@ -84,7 +84,7 @@ export const Problem = ({ failure, children }: { failure: Failure | undefined; c
     </div>
   ) : null;
 
-/** A window above the page: the browser's own, which keeps the focus and closes by Escape. */
+/** A modal dialog: the browser's own, which keeps the focus and closes on Escape. */
 export function Dialog({
   open,
   title,
@@ -98,7 +98,8 @@ export function Dialog({
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  // Before the page is painted: closing puts the focus back, and whoever wants it elsewhere comes after.
+  // Before painting: closing restores the focus, and effects that put it elsewhere must run after
+  // that.
   useLayoutEffect(() => {
     if (open.value) dialog.current?.showModal();
     else dialog.current?.close();
@@ -124,7 +125,10 @@ export function Dialog({
   );
 }
 
-/** Asks before something is deleted. The focus is on what keeps it; both answers have to put it elsewhere. */
+/**
+ * Asks before something is deleted. The focus is on "Keep". Both callbacks must move the focus,
+ * because these buttons disappear.
+ */
 export function ConfirmDelete({ what, onDelete, onKeep }: { what: string; onDelete: () => void; onKeep: () => void }) {
   const keep = useRef<HTMLButtonElement>(null);
   useEffect(() => keep.current?.focus(), []);
@@ -160,18 +164,18 @@ export function download(name: string, blob: Blob): void {
 
 const digits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 const whole = new Intl.NumberFormat();
-/** Three digits say what a measurement knows. */
+/** Formats a measurement with three significant digits. */
 export const significant = (value: number): string => digits.format(value);
 export const count = (value: number): string => whole.format(value);
 export const bytes = (value: number): string =>
   value < 1e6 ? `${significant(value / 1e3)} KB` : value < 1e9 ? `${significant(value / 1e6)} MB` : `${significant(value / 1e9)} GB`;
 
-/** Whether the list of conversations is open, where it is not always. */
+/** True if the list of conversations is open. On wide windows it is always visible. */
 export const sidebarOpen = signal(false);
 export const settingsOpen = signal(false);
-/** Counts requests to put the focus where people write: whatever takes away what had the focus makes one. */
+/** Counts requests to focus the composer. Any action that removes the focused element makes one. */
 export const composerFocus = signal(0);
-/** Does something once the page shows what has changed. */
+/** Runs a function after the page shows the latest changes. */
 export const onceShown = (then: () => void): void => void requestAnimationFrame(then);
-/** True where nothing has the focus, because the element that had it is gone. */
+/** True if nothing has the focus, because the focused element is gone. */
 export const isFocusLost = (): boolean => document.activeElement === null || document.activeElement === document.body;

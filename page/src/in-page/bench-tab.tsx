@@ -1,4 +1,4 @@
-/** The bench: tokens a second on this device. */
+/** The benchmark tab: tokens per second on this device. */
 import { signal } from '@preact/signals';
 import { failureOf, type Failure } from '../backend.ts';
 import { Field, Problem, significant } from '../ui.tsx';

@@ -1,10 +1,10 @@
-/** Tokens a second of reading and of writing, with each number of threads. */
+/** Measures tokens per second for prompts and for generation, with each number of threads. */
 import { openFiles, type Loaded } from './engine.ts';
 
 export interface BenchOptions {
-  /** Tokens of the prompt. */
+  /** Prompt tokens. */
   readonly pp: number;
-  /** New tokens. */
+  /** Generated tokens. */
   readonly tg: number;
   readonly reps: number;
   readonly signal: AbortSignal;
@@ -15,12 +15,12 @@ export interface BenchOptions {
 export interface BenchResult {
   readonly threads: number;
   readonly build: string;
-  /** Tokens a second, the best of the repetitions. */
+  /** Tokens per second, the best of the repetitions. */
   readonly pp: number;
   readonly tg: number;
 }
 
-/** 1, 2, 4 ... and all there are. */
+/** 1, 2, 4 and so on, and `most`. */
 function threadCounts(most: number): number[] {
   const counts = [];
   for (let n = 1; n < most; n *= 2) counts.push(n);
@@ -31,7 +31,7 @@ export async function runBench({ model, files }: Loaded, { pp, tg, reps, signal,
   const nPrompt = Math.min(pp, model.contextLength - 1);
   const nNew = Math.min(tg, model.contextLength - 2);
   const vocabulary = (model.metadata.get('tokenizer.ggml.tokens') as { length: number }).length;
-  // Random ids: every repetition is a new prompt, so that nothing of the last one can be reused.
+  // Random ids make every repetition a new prompt, so that no cached token is reused.
   const ids = (n: number): number[] => Array.from({ length: n }, () => Math.floor(Math.random() * vocabulary));
   for (const threads of threadCounts(model.threads)) {
     const named = `${threads} thread${threads > 1 ? 's' : ''}`;
@@ -43,7 +43,7 @@ export async function runBench({ model, files }: Loaded, { pp, tg, reps, signal,
         say(i === 0 ? `${named}, warming up …` : `${named}, ${i} of ${reps} …`);
         const options = { temperature: 0, ignoreEos: true, signal };
         const read = await own.generate(ids(nPrompt), { ...options, maxTokens: 1 }).result();
-        // The first new token comes out of reading the prompt, so one more is asked for than is timed.
+        // The prompt's step gives the first new token, so one more is requested than is timed.
         const wrote = await own.generate(ids(1), { ...options, maxTokens: nNew + 1 }).result();
         if (i > 0)
           best = {

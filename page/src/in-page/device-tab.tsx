@@ -1,4 +1,4 @@
-/** The tab about this device: the memory it has, and the models that it keeps. */
+/** The tab about this device: its memory, and the models stored in this browser. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { KeptFile } from '../../../src/web/kept.ts';

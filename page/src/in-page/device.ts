@@ -1,24 +1,27 @@
-/** What this device has and can hold, and the models that are kept on it. */
+/** This device's memory and storage, and the models stored in this browser. */
 import { signal } from '@preact/signals';
 import { keptFiles, removeFile, type KeptFile } from '../../../src/web/kept.ts';
 import { PageError } from '../backend.ts';
 
-/** A page's memory is addressed by 32 bits. */
+/** Memory limit of a page: wasm addresses are 32 bits. */
 export const MOST_MEMORY = 2 ** 32;
-/** Beside the weights, which are packed: the cache of a conversation and the engine's own, less with the smallest models. */
+/**
+ * Memory estimate. Packing enlarges the weights by this factor; the conversation's cache and the
+ * engine add up to this number of bytes, less for the smallest models.
+ */
 const PACKED = 1.15;
 const BESIDE = 60e6;
 
-/** About what a model of this size takes while it runs. */
+/** Estimated memory of a running model with a file of this size. */
 export const memoryFor = (fileBytes: number): number => fileBytes * PACKED + Math.min(BESIDE, 2 * fileBytes);
 
-/** What the browser says of the device's memory; it never says more than 8 GB, and some say nothing. */
+/** Device memory as the browser reports it: at most 8 GB, and some browsers do not report it. */
 export const deviceMemory = (): number | undefined => {
   const { deviceMemory } = navigator as Navigator & { deviceMemory?: number };
   return deviceMemory === undefined ? undefined : deviceMemory * 2 ** 30;
 };
 
-/** Why a model of this size will hardly run here; undefined where it should. */
+/** The reason why a model of this size will hardly run here; undefined if it should run. */
 export function tooLarge(fileBytes: number): string | undefined {
   const needed = memoryFor(fileBytes);
   const memory = deviceMemory();
@@ -29,10 +32,10 @@ export function tooLarge(fileBytes: number): string | undefined {
 
 export interface Storage {
   readonly models: readonly KeptFile[];
-  /** Bytes that all of this page's site takes, and may take. */
+  /** Bytes that this site uses in total, and its limit. */
   readonly usage: number;
   readonly quota: number;
-  /** The browser does not clear it by itself when room gets short. */
+  /** True if the browser does not clear the storage by itself when space runs short. */
   readonly persistent: boolean;
 }
 
@@ -45,13 +48,13 @@ export async function lookAtStorage(): Promise<void> {
   storage.value = { models: models.sort((a, b) => b.used - a.used), usage, quota, persistent };
 }
 
-/** @throws PageError where another tab loads it just now */
+/** @throws PageError if this or another tab is loading the file */
 export async function removeKept(file: KeptFile): Promise<void> {
   if (!(await removeFile(file))) throw new PageError('This model is being loaded, here or in another tab. Try again once that is done.');
   await lookAtStorage();
 }
 
-/** A model's name in its address. */
+/** A model's name, taken from its address. */
 export const nameOf = (url: string): string => {
   const last = url.split(/[?#]/)[0].split('/').at(-1) ?? url;
   try {

@@ -1,4 +1,4 @@
-/** The backend of a page that runs the model itself. */
+/** The backend of the page that runs the model itself. */
 import { batch, computed, signal } from '@preact/signals';
 import type { LoadOptions, Model, ModelSource } from 'quantlet';
 import {
@@ -15,7 +15,10 @@ import { fitText, roomFor } from '../fit.ts';
 import { newId } from '../tree.ts';
 import { say } from '../status.ts';
 
-/** What a model is loaded from: an address, or the files that somebody chose (several: the parts of a split model). */
+/**
+ * Source of a model: an address, or files chosen on this device (several files are the parts of a
+ * split model).
+ */
 export type ModelFiles = string | readonly File[];
 
 export interface Loaded {
@@ -34,22 +37,25 @@ export interface Loading {
 
 export const loaded = signal<Loaded | undefined>(undefined);
 export const loading = signal<Loading | undefined>(undefined);
-/** Why the last load failed. */
+/** Failure of the last load. */
 export const loadFailure = signal<Failure | undefined>(undefined);
-/** Tokens of a conversation at most, for the next load; undefined: the model's own, at most 4096. */
+/** Context length for the next load; undefined: the model's own, but at most 4096. */
 export const contextLength = signal<number | undefined>(undefined);
 
-/** Files as loadModel takes them. */
+/** Files in the form that loadModel() takes. */
 const sourceOf = (files: ModelFiles): ModelSource | readonly ModelSource[] =>
   typeof files !== 'string' && files.length === 1 ? files[0] : files;
 
-/** The engine comes with the first model: the page is there sooner without. */
+/**
+ * Opens a model. The engine is imported with the first model, so that the page itself appears
+ * sooner.
+ */
 export async function openFiles(files: ModelFiles, options: LoadOptions): Promise<Model> {
   const { loadModel } = await import('quantlet');
   return loadModel(sourceOf(files), { ...(contextLength.value === undefined ? {} : { contextLength: contextLength.value }), ...options });
 }
 
-/** The last address that was loaded, so that the next visit can begin with it. */
+/** The last address that was loaded, for the next visit to begin with. */
 export const lastAddress = {
   get: (): { url: string; name: string } | undefined => {
     try {
@@ -67,7 +73,10 @@ export const lastAddress = {
   },
 };
 
-/** Loads a model. The one before it stays and can be used until the new one is ready; a load that is under way gives way. */
+/**
+ * Loads a model. The previous model stays usable until the new one is ready. A load that is already
+ * running is stopped.
+ */
 export async function load(files: ModelFiles, name: string): Promise<void> {
   loading.value?.stop();
   const controller = new AbortController();
@@ -118,7 +127,7 @@ async function* answer({ task, options, leaveOut, signal }: AnswerRequest): Asyn
     signal,
   });
   for await (const event of chat) {
-    // Nothing here runs tools: people write what a call gave.
+    // The page runs no tools; people type in the results.
     if (event.type === 'toolResult') continue;
     if (event.type !== 'toolCall') yield event;
     else yield { type: 'toolCall', call: { id: event.call.id ?? newId(), name: event.call.name, arguments: event.call.arguments } };

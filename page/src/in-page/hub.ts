@@ -1,4 +1,7 @@
-/** The Hugging Face hub: models to suggest, search, the files of a repository. Asked only when somebody searches or opens a repository. */
+/**
+ * The Hugging Face hub: suggested models, search, files of a repository. It is contacted only when
+ * somebody searches or opens a repository.
+ */
 import { fileUrl, HUB, listRepo, modelsAmong, partsOf, withoutSlash, type Hub, type Repo } from '../../../src/hub/repository.ts';
 import { PageError } from '../backend.ts';
 
@@ -7,11 +10,13 @@ export interface Suggestion {
   readonly file: string;
   readonly title: string;
   readonly about: string;
-  /** Of the file. */
+  /** Size of the file. */
   readonly bytes: number;
 }
 
-/** Small enough for a page, and known to follow instructions. Sizes are those of the files, rounded. */
+/**
+ * Models small enough for a page and known to follow instructions. Sizes are rounded file sizes.
+ */
 export const SUGGESTIONS: readonly Suggestion[] = [
   {
     repo: 'bartowski/SmolLM2-135M-Instruct-GGUF',
@@ -43,7 +48,10 @@ export const SUGGESTIONS: readonly Suggestion[] = [
   },
 ];
 
-/** The hub as a page asks it: nobody gives it a token. Who publishes the page names another one, a mirror, in `<meta name="quantlet:hub" content="https://…">`. */
+/**
+ * Hub settings of a page: no token. The publisher of the page can name a mirror in `<meta
+ * name="quantlet:hub" content="https://…">`.
+ */
 const hub = (): Hub => {
   const named = document.querySelector<HTMLMetaElement>('meta[name="quantlet:hub"]')?.content;
   return {
@@ -68,7 +76,10 @@ export interface Found {
   readonly downloads: number;
 }
 
-/** Repositories with GGUF files, the most downloaded first. @throws PageError */
+/**
+ * Finds repositories with GGUF files, the most downloaded first.
+ * @throws PageError
+ */
 export async function search(text: string): Promise<readonly Found[]> {
   const query = new URLSearchParams({ search: text, filter: 'gguf', sort: 'downloads', direction: '-1', limit: '20' });
   const failed = (why: string): PageError => new PageError(`The search failed: ${hubHost()} ${why}.`);
@@ -83,11 +94,14 @@ export async function search(text: string): Promise<readonly Found[]> {
 
 export interface ModelFile {
   readonly path: string;
-  /** Of all parts, where the model is split. */
+  /** Size of all parts, if the model is split. */
   readonly bytes: number;
 }
 
-/** The models of a repository, the smallest first; a split one is its first part. @throws QuantletError ERR_DOWNLOAD */
+/**
+ * The models of a repository, the smallest first. A split model is represented by its first part.
+ * @throws QuantletError ERR_DOWNLOAD
+ */
 export async function filesOf(repo: string): Promise<readonly ModelFile[]> {
   const files = await listRepo(hub(), repoOf(repo));
   const sizes = new Map(files.map(({ path, size }) => [path, size]));

@@ -1,4 +1,4 @@
-/** Loading a model: where it begins, how far it is, where it can be stopped. */
+/** Loading a model: start, progress and stop. */
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import shipped from 'quantlet/models/tiny-stories-q4_0.gguf?url';
@@ -9,7 +9,7 @@ export const modelsOpen = signal(false);
 
 export const SHIPPED = { url: new URL(shipped, location.href).href, name: 'tiny stories', bytes: 1_576_160 };
 
-/** Loads, and leaves the window when it worked: then people write. */
+/** Loads a model. After success closes the dialog and puts the focus on the composer. */
 export async function choose(files: ModelFiles, name: string): Promise<void> {
   await load(files, name);
   if (loaded.value?.name !== name || loading.value || loadFailure.value) return;
@@ -21,10 +21,10 @@ export function chooseFiles(files: readonly File[]): void {
   void choose(files, files[0].name.replace(/\.gguf$/i, '').replace(/-00001-of-\d{5}$/, ''));
 }
 
-/** The tab that is open in the window of models. */
+/** The selected tab of the open models dialog. */
 export const openTab = (): HTMLElement | null => document.querySelector('dialog[open] [role=tab][tabindex="0"]');
 
-/** Progress of a load with a button that stops it, or the reason why it failed. */
+/** Progress of a load with a button to stop it, or the reason why the load failed. */
 export function LoadingBar() {
   const { value } = loading;
   return value ? <Progress loading={value} /> : <Problem failure={loadFailure.value} />;
@@ -32,10 +32,11 @@ export function LoadingBar() {
 
 function Progress({ loading: value }: { loading: Loading }) {
   const stop = useRef<HTMLButtonElement>(null);
-  // The button that began the load may be gone.
+  // The button that started the load may be gone.
   useEffect(() => {
     if (isFocusLost()) stop.current?.focus();
-    // At its end the button goes: the focus stays in the window, or on what opens it.
+    // This button disappears with the load; keep the focus in the dialog or on the button that
+    // opens it.
     return () => onceShown(() => isFocusLost() && (openTab() ?? document.querySelector<HTMLElement>('.model-button'))?.focus());
   }, []);
   return (

@@ -1,4 +1,4 @@
-/** The page that runs the model itself: for any static host. */
+/** The page that runs the model itself. It works on any static host. */
 import { start } from '../app.tsx';
 import type { Conversation } from '../conversations.ts';
 import { typesetBy } from '../math.ts';

@@ -1,4 +1,4 @@
-/** The tab of models to load: suggested ones, the hub, files, addresses. */
+/** The tab for loading a model: suggestions, the hub, files, addresses. */
 import { signal, useSignal, type Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
@@ -33,7 +33,7 @@ function Choice({ title, about, size, onLoad }: { title: string; about?: Compone
   );
 }
 
-/** A text that is kept while it is typed: the window may be closed, the page left. */
+/** A text stored while it is typed, because the dialog may be closed or the page left. */
 const kept = (key: string): { text: Signal<string>; set(value: string): void } => {
   const text = signal(readDraft(key));
   return {
@@ -49,7 +49,10 @@ const address = kept('model address');
 const found = signal<readonly Found[] | undefined>(undefined);
 const opened = signal<{ repo: string; files: readonly ModelFile[] } | undefined>(undefined);
 
-/** One action on the hub at a time, and its failure. `shown` runs once the page shows the result. */
+/**
+ * Runs one hub action at a time and reports its failure. `shown` runs after the page shows the
+ * result.
+ */
 function useAttempt(shown: () => void) {
   const busy = useSignal(false);
   const failure = useSignal<Failure | undefined>(undefined);
@@ -95,7 +98,7 @@ function RepositoryFiles({ repo, files, onBack }: { repo: string; files: readonl
   );
 }
 
-/** Repositories that a search has found. */
+/** Repositories found by a search. */
 function FoundRepositories({ list, busy, onOpen }: { list: readonly Found[]; busy: boolean; onOpen: (repo: string) => void }) {
   return (
     <ul class="choices">
@@ -119,14 +122,14 @@ function HubSearch() {
   const section = useRef<HTMLElement>(null);
   const field = useRef<HTMLInputElement>(null);
   const { busy, failure, attempt } = useAttempt(() => {
-    // Repositories make room for files, and files for repositories.
+    // The list of repositories and the list of files replace each other, so the focus may be lost.
     if (isFocusLost()) (section.current?.querySelector<HTMLElement>('.back') ?? field.current)?.focus();
   });
   const back = (): void => {
     opened.value = undefined;
     onceShown(() => field.current?.focus());
   };
-  // Results lie below the field: brings them into sight.
+  // Results are below the field: scroll to them.
   useEffect(() => {
     if (found.value ?? opened.value) section.current?.scrollIntoView({ block: 'start' });
   }, [found.value, opened.value]);

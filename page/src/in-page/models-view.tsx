@@ -1,4 +1,4 @@
-/** The window in which a model is chosen, measured and kept. */
+/** The dialog for choosing, measuring and deleting models. */
 import { signal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import { Dialog, Icon } from '../ui.tsx';
@@ -17,7 +17,10 @@ const TABS: readonly (readonly [Tab, string])[] = [
   ['bench', 'Bench'],
 ];
 
-/** Tabs as the ARIA practices have them: arrows, Home and End move, one of them is in the order of Tab. */
+/**
+ * Tabs by the ARIA authoring practices: arrows, Home and End select a tab; only the selected one is
+ * in Tab order.
+ */
 function Tabs() {
   const bar = useRef<HTMLDivElement>(null);
   const move = (event: KeyboardEvent): void => {
@@ -69,7 +72,7 @@ export function ModelsDialog() {
   );
 }
 
-/** In the head of the page: which model answers; where it is changed. */
+/** Name of the loaded model in the head of the page; opens the models dialog. */
 export const ModelButton = () => (
   <button type="button" class="model-button" onClick={() => (modelsOpen.value = true)}>
     <Icon name="cpu" />
