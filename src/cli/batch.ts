@@ -1,4 +1,4 @@
-/** quantlet batch: answers the lines of a file, as OpenAI's Batch API does. */
+/** quantlet batch: answers the requests in a file, one per line, like OpenAI's Batch API. */
 import { open, stat, truncate } from 'node:fs/promises';
 import { onAbort } from '../abort.ts';
 import { QuantletError } from '../errors.ts';
@@ -96,7 +96,8 @@ export const batch: Command = {
       const template = await templateOf(values);
       const model = await openModel(values, leaving.signal, { parallel, contextLength: values.ctx ?? undefined, ...template });
       try {
-        if (template.chatTemplate !== undefined) void model.chatTemplate; // one that does not parse is told now, not of every line
+        // Reports a template that does not parse once, not for every line.
+        if (template.chatTemplate !== undefined) void model.chatTemplate;
         for (const { begin } of sinks) await begin();
         const tally = createTally(done, bytes === undefined ? undefined : bytes / shard.count);
         const handler = createHandler(model, {
@@ -134,13 +135,17 @@ export const batch: Command = {
   },
 };
 
-/** Which lines are this process's: those whose number, counted from 0, is `index` modulo `count`. */
+/** The lines of this process: those with line number (from 0) modulo `count` equal to `index`. */
 interface Shard {
   readonly index: number;
   readonly count: number;
 }
 
-/** Whole numbers only: a Kubernetes Job or a Slurm array says which task this is, Slurm also of how many. @throws ERR_USAGE */
+/**
+ * The shard of this process. Kubernetes Jobs and Slurm arrays give the task's index in the
+ * environment, Slurm also the number of tasks.
+ * @throws ERR_USAGE for anything but whole numbers
+ */
 function shardOf(given: string | undefined, env: Readonly<Record<string, string | undefined>>): Shard {
   const {
     JOB_COMPLETION_INDEX: job,
@@ -170,7 +175,7 @@ async function* linesOf(
   done: Done,
   skip: (bytes: number) => void,
 ): AsyncGenerator<BatchLine | BadLine, void> {
-  // Lines of other shards are read too: a custom_id may be there twice.
+  // Lines of other shards are read too, to find a custom_id that is used twice.
   for await (const line of readBatch(input === '-' ? process.stdin : inputBytes(input))) {
     if ((line.line - 1) % count !== index) continue;
     if (isDone(line, done)) skip(line.size);
@@ -178,7 +183,7 @@ async function* linesOf(
   }
 }
 
-/** Bytes of the lines; undefined where that is not known, of a pipe. */
+/** Size of the file of lines; undefined if unknown, as for a pipe. */
 async function sizeOf(path: string): Promise<number | undefined> {
   const info = await stat(path).catch(unreadable('the lines', path));
   if (info.isDirectory()) unreadable('the lines', path)(Object.assign(new Error(), { code: 'EISDIR' }));
@@ -193,9 +198,9 @@ async function* inputBytes(path: string): AsyncGenerator<Uint8Array, void> {
   }
 }
 
-/** Where records go, a whole line at a time. */
+/** Output for records, one whole line at a time. */
 interface Sink {
-  /** Cuts off what is not kept. */
+  /** Cuts off the part of the file that is not kept. */
   begin(): Promise<void>;
   write(line: Uint8Array): Promise<void>;
   close(): Promise<void>;
@@ -214,7 +219,9 @@ const stdoutSink: Sink = {
   close: () => Promise.resolve(),
 };
 
-/** A device, a pipe, or what the process has open: it takes records in order, and keeps what it has. */
+/**
+ * A device, a pipe or an open file descriptor: records are written in order and cannot be cut off.
+ */
 async function specialSink(path: string, signal: AbortSignal): Promise<Sink> {
   const { write, close } = await openOutput(path, signal);
   let position = 0;
@@ -226,8 +233,8 @@ async function specialSink(path: string, signal: AbortSignal): Promise<Sink> {
 }
 
 /**
- * Opens a file to write behind its records, or in their place. Until begin() it stays as it is.
- * @param done what the file has is added to it; without, nothing is kept
+ * Opens a file to append records to, or to replace. The file does not change before begin().
+ * @param done collects the records in the file; without it, the file is emptied
  * @throws ERR_IO
  */
 async function openSink(path: string, done: Done | undefined, signal: AbortSignal): Promise<Sink> {
@@ -241,7 +248,7 @@ async function openSink(path: string, done: Done | undefined, signal: AbortSigna
   try {
     const kept = done ? await readRecords(fileBytes(path), done) : 0;
     return {
-      // By its path: on Windows a handle that appends has no right to truncate.
+      // By path: on Windows a handle opened for appending cannot truncate.
       begin: () => truncate(path, kept).catch(failed('write')),
       write: (line) => file.appendFile(line).catch(failed('write')),
       close: () => file.close(),
@@ -260,7 +267,7 @@ async function openSink(path: string, done: Done | undefined, signal: AbortSigna
 
 type Usage = { prompt_tokens?: number; completion_tokens?: number; prompt_tokens_details?: { cached_tokens?: number } };
 
-/** Counts what is done, and shows it on a terminal. */
+/** Counts finished lines and shows the count on a terminal. */
 function createTally(
   { answered: before, told }: Done,
   bytes: number | undefined,
@@ -268,7 +275,7 @@ function createTally(
   skip(bytes: number): void;
   add(record: BatchRecord, bytes: number): void;
   say(message: string): void;
-  /** Was there something to do, and nothing of it possible? */
+  /** True if there were lines to answer and all of them failed. */
   failed(): boolean;
   end(): object;
 } {

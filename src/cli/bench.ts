@@ -1,4 +1,4 @@
-/** quantlet bench: llama-bench's tests, flags, table and JSON. */
+/** quantlet bench: the tests, flags, table and JSON of llama-bench. */
 import { basename } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { readHParams, type HParams } from '../arch/hparams.ts';
@@ -41,7 +41,7 @@ interface Test {
   readonly nDepth: number;
 }
 
-/** One row of the output, with llama-bench's field names. */
+/** One row of the output, by llama-bench's field names. */
 interface Row {
   build: string;
   cpu_info: string;
@@ -160,7 +160,7 @@ async function inTurn<A, B>(all: readonly A[], work: (a: A) => Promise<B>): Prom
   return done;
 }
 
-/** @throws ERR_INVALID_ARGUMENT where a model that makes no text is to generate some */
+/** @throws ERR_INVALID_ARGUMENT if generation is asked of a model that does not generate text */
 function testsOf(values: Values<'benchPrompt' | 'benchGen' | 'benchBoth' | 'benchDepth'>, { arch, causal }: HParams): Test[] {
   const { benchPrompt = [512], benchGen = causal ? [128] : [0], benchBoth = [], benchDepth = [0] } = values;
   const both = benchBoth.map((s) => {
@@ -180,7 +180,7 @@ function testsOf(values: Values<'benchPrompt' | 'benchGen' | 'benchBoth' | 'benc
   return benchDepth.flatMap((nDepth) => pairs.map(([nPrompt, nGen]) => ({ nPrompt, nGen, nDepth })));
 }
 
-/** Nanoseconds of one run: decoding alone, no sampling, no text. */
+/** Nanoseconds of one run: decoding alone, without sampling or detokenising. */
 async function time(model: Model, { nPrompt, nGen, nDepth }: Test, signal: AbortSignal): Promise<number> {
   const {
     scheduler,
@@ -193,11 +193,12 @@ async function time(model: Model, { nPrompt, nGen, nDepth }: Test, signal: Abort
     slot.truncate(at);
     return scheduler.submit(slot, ids(n, at), n - 1, () => {}, signal);
   };
-  // Where an encoder reads prompts, the text is by itself.
+  // With an encoder, the prompt goes to the encoder and the text begins at position 0.
   const read = (n: number, at: number): Promise<void> => (hparams.decoder ? scheduler.encode(slot, ids(n, at), signal) : decode(n, at));
   const begin = hparams.decoder ? 0 : nDepth + nPrompt;
   try {
-    // Threads that went home are back before the clock starts: the cell of the one token is written again.
+    // Wakes sleeping threads before the clock starts. If this is a single token, the run overwrites
+    // its cell.
     await read(Math.max(nDepth, 1), 0);
     const start = process.hrtime.bigint();
     if (nPrompt > 0) await read(nPrompt, nDepth);

@@ -65,7 +65,7 @@ const KEYS = [
 ] as const satisfies readonly FlagKey[];
 type ChatFlags = Values<(typeof KEYS)[number]>;
 
-/** What chat says where nobody said which model. */
+/** Message of chat if no model is given. */
 const noAnswers =
   (): string => `This is ${basename(shippedModel())}, which ships with quantlet to try things out: it continues stories and cannot answer questions.
 Models to talk with, from the smallest (they are downloaded once):
@@ -139,7 +139,7 @@ export const chat: Command = {
   },
 };
 
-/** The text of a flag, its escapes read, or that of a file as it is. */
+/** The text of a flag with its escapes replaced, or the unchanged text of a file. */
 async function saidBy(
   values: ChatFlags,
   text: 'message' | 'system',

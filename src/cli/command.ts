@@ -1,4 +1,4 @@
-/** What the commands share: their shape, opening a model, texts from files. */
+/** Shared by the commands: their interface, opening a model, reading texts. */
 import { loadModel } from '../entry/node.ts';
 import { platform, whyNot, whyNoTurbo } from '../entry/node-platform.ts';
 import { getString } from '../gguf/metadata.ts';
@@ -21,25 +21,31 @@ import { decodeText } from './text-file.ts';
 
 export interface Command {
   readonly name: string;
-  /** The tool of llama.cpp that it stands for, by whose name it can be called too. */
+  /** The llama.cpp tool that this command replaces. The command also runs under that name. */
   readonly llama?: string;
-  /** `[flags] FILE` and the like. */
+  /** For example `[flags] FILE`. */
   readonly synopsis: string;
   readonly summary: string;
-  /** In the order of its help. (Where commands have the same flags in one order, their lists say the same; groups are for flags that belong together.) */
+  /**
+   * In the order of the help. Commands with the same flags in one order repeat the list; named
+   * groups are only for flags that belong together.
+   */
   readonly flags: readonly FlagKey[];
   readonly examples: readonly string[];
-  /** What it takes besides flags, where that is one of a few words and no file. */
+  /** Positional arguments, if these are a few fixed words instead of files. */
   readonly words?: readonly string[];
-  /** What its help says of flags that have another default elsewhere. */
+  /** Default values in the help that differ from other commands. */
   readonly defaults?: { readonly [key in FlagKey]?: string };
-  /** More of the help, between the flags and the examples. */
+  /** Help text between the flags and the examples. */
   readonly notes?: string;
-  /** Resolves to the exit code; the signal aborts on Ctrl-C and SIGTERM. 130: it ended by that. */
+  /**
+   * Resolves to the exit code. The signal aborts on Ctrl-C and SIGTERM; 130 says that it ended the
+   * command.
+   */
   run(argv: readonly string[], signal: AbortSignal): Promise<number>;
 }
 
-/** Answers under way may end by themselves for so long after SIGTERM. */
+/** Time that running answers have to finish after SIGTERM. */
 export const DRAIN_MS = 5000;
 
 /** The model that ships with the package. */
@@ -55,7 +61,10 @@ interface ModelFlags
 
 const UNITS = { '': 1, K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 } as const;
 
-/** The option of --weights-memory: bytes of `2G`, `512M` and the like. @throws ERR_USAGE */
+/**
+ * Parses --weights-memory (bytes, `512M`, `2G`) into the option of loadModel.
+ * @throws ERR_USAGE
+ */
 export function weightsMemoryOf({ weightsMemory: text }: Values<'weightsMemory'>): Pick<LoadOptions, 'weightsMemory'> {
   if (text === undefined) return {};
   const [, digits, unit = ''] = /^(\d+(?:\.\d+)?)([KMGT]?)$/i.exec(text) ?? [];
@@ -67,16 +76,16 @@ export function weightsMemoryOf({ weightsMemory: text }: Values<'weightsMemory'>
   );
 }
 
-/** Flags that say which file: a path, a URL, or one of a repository of the hub. */
+/** Flags that name the file: a path, a URL or a file in a hub repository. */
 export const FILE_FLAGS = ['model', 'hf', 'hfFile', 'hfToken', 'offline'] as const satisfies readonly FlagKey[];
 
-/** Flags that say how a model is read: with which adapters, with which metadata in place of its own. */
+/** Flags that change the model as it is read: adapters and metadata overrides. */
 export const READING_FLAGS = ['lora', 'loraScaled', ...METADATA_FLAGS] as const satisfies readonly FlagKey[];
 
-/** Flags that say which model. */
+/** Flags that name the model. */
 export const MODEL_FLAGS = [...FILE_FLAGS, ...READING_FLAGS] as const satisfies readonly FlagKey[];
 
-/** Flags that say how exact it is, and how its memory is used. */
+/** Flags for precision and memory use. */
 export const COMPUTE_FLAGS = [
   'cacheTypeK',
   'cacheTypeV',
@@ -89,10 +98,10 @@ export const COMPUTE_FLAGS = [
   'neuronWindow',
 ] as const satisfies readonly FlagKey[];
 
-/** Flags that say which of its states conversations can go back to. */
+/** Flags for state checkpoints, which let a conversation go back to an earlier token. */
 export const CHECKPOINT_FLAGS = ['ctxCheckpoints', 'checkpointMinStep'] as const satisfies readonly FlagKey[];
 
-/** Flags that say how it drafts what it generates. */
+/** Flags for speculative decoding. */
 export const SPECULATION_FLAGS = [
   'specType',
   'draftModel',
@@ -111,13 +120,16 @@ export const SPECULATION_FLAGS = [
   'ngramModMax',
 ] as const satisfies readonly FlagKey[];
 
-/** The flags with the path of the model that they name, downloaded where it has to be; of the one that ships where they name none. */
+/**
+ * Replaces the flags that name a model by its local path, after a download if needed. Without such
+ * flags this is the model that ships with the package.
+ */
 export async function located<V extends HubFlags>(values: V, signal: AbortSignal): Promise<Omit<V, 'hf' | 'hfFile'> & { model: string }> {
   const { hf: _, hfFile: __, ...rest } = values;
   return { ...rest, model: (await resolveModel(values, signal)) ?? shippedModel() };
 }
 
-/** Loads the model of the flags, with a progress bar on stderr where that is a terminal. */
+/** Loads the model that the flags name, with a progress bar if stderr is a terminal. */
 export async function openModel(values: ModelFlags, signal: AbortSignal, more: LoadOptions = {}): Promise<Model> {
   const { model: path } = await located(values, signal);
   const speculation = await speculationOf(values, signal);
@@ -129,7 +141,7 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
       onProgress: ({ loaded, total }) => bar.set(loaded / total),
       turbo: 'auto',
       ...(values.threadsBatch === undefined ? {} : { threads: values.threadsBatch }),
-      ...(parseInt(process.env.LLAMA_ATTN_ROT_DISABLE ?? '0') ? { cacheRotation: false } : {}), // read as llama.cpp reads it
+      ...(parseInt(process.env.LLAMA_ATTN_ROT_DISABLE ?? '0') ? { cacheRotation: false } : {}), // parsed as llama.cpp does
       ...loadValues(values),
       ...weightsMemoryOf(values),
       lora: lorasOf(values),
@@ -151,13 +163,15 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
   }
 }
 
-/** What is set of the values, or undefined where nothing is. */
+/** The values that are set; undefined if none is. */
 function given<T extends object>(values: T): T | undefined {
   const set = Object.entries(values).filter(([, value]) => value !== undefined);
   return set.length > 0 ? (Object.fromEntries(set) as T) : undefined;
 }
 
-/** With -hfd, -md is a file of the repository, as in llama.cpp. */
+/**
+ * Options for speculative decoding. With -hfd, -md names a file of the repository, as in llama.cpp.
+ */
 async function speculationOf(v: ModelFlags, signal: AbortSignal): Promise<SpeculationOptions | undefined> {
   const file = v.draftHf === undefined ? { model: v.draftModel } : { hf: v.draftHf, hfFile: v.draftModel };
   const model = await resolveModel(given({ ...file, hfToken: v.hfToken, offline: v.offline }) ?? {}, signal);
@@ -177,7 +191,10 @@ async function speculationOf(v: ModelFlags, signal: AbortSignal): Promise<Specul
   }) as SpeculationOptions | undefined;
 }
 
-/** Lists with commas, as llama.cpp takes them; the scale is behind the last colon. */
+/**
+ * Adapters from comma-separated lists, as in llama.cpp. In --lora-scaled the scale follows the last
+ * colon.
+ */
 function lorasOf({ lora = [], loraScaled = [] }: ModelFlags): LoraAdapter[] {
   const listed = (all: string[]): string[] => all.flatMap((list) => list.split(',')).filter((item) => item !== '');
   const scaled = listed(loraScaled).map((item): LoraAdapter => {
@@ -190,25 +207,31 @@ function lorasOf({ lora = [], loraScaled = [] }: ModelFlags): LoraAdapter[] {
   return [...listed(lora).map((source) => ({ source })), ...scaled];
 }
 
-/** The checked header of a model, split or not. */
+/** Reads and checks the header of a model, split or not. */
 export async function openHeader(path: string): Promise<GGUF> {
   const { gguf, close } = await openModelFiles(platform, path);
   await close();
   return gguf;
 }
 
-/** Rejects with ERR_SOURCE where a file cannot be read, naming what it should have been. */
+/** Throws ERR_SOURCE for a file that cannot be read, saying what it was read as. */
 export const unreadable =
   (what: string, path: string) =>
   (cause: NodeJS.ErrnoException): never => {
     throw new QuantletError('ERR_SOURCE', `cannot read ${what} ${path}: ${whyNot(cause)}`, { cause });
   };
 
-/** A file's text, `-` being standard input. @throws ERR_SOURCE naming what it should have been */
+/**
+ * Reads a text file; `-` is standard input.
+ * @throws ERR_SOURCE saying what the file was read as
+ */
 export const readText = async (path: string, what: string): Promise<string> =>
   path === '-' ? readStdin() : decodeText(await readFile(path).catch(unreadable(what, path)), `${what} ${path}`);
 
-/** The text of a flag or that of a file without its last line break, whichever flag was given last, as in llama.cpp. */
+/**
+ * The text of a flag, or of a file without its last line break. The flag given last wins, as in
+ * llama.cpp.
+ */
 export async function givenText<T extends 'prompt' | 'message' | 'text' | 'system', F extends 'file' | 'systemFile'>(
   values: Values<T | F>,
   text: T,
@@ -220,13 +243,14 @@ export async function givenText<T extends 'prompt' | 'message' | 'text' | 'syste
 }
 
 /**
- * Line breaks as llama.cpp's tools get them, which open such a file as text: on Windows \r\n is \n there.
+ * Converts line breaks as llama.cpp's tools do, which open these files in text mode: on Windows
+ * \r\n becomes \n.
  * @param platform replaced by tests
  */
 export const textLines = (text: string, platform: string = process.platform): string =>
   platform === 'win32' ? text.replaceAll('\r\n', '\n') : text;
 
-/** The text without its last line break, \r\n included. */
+/** Removes the last line break, \r\n included. */
 export const withoutLastBreak = (text: string): string => text.replace(/\r?\n$/, '');
 
 export async function readStdin(): Promise<string> {
@@ -235,13 +259,15 @@ export async function readStdin(): Promise<string> {
   return decodeText(Buffer.concat(chunks), 'standard input');
 }
 
-/** Bits of a mode, as libuv gives them on Windows too, where Node's isFIFO() is always false. */
+/**
+ * Mode bits for pipes. libuv sets these bits on Windows too, where Node's isFIFO() is always false.
+ */
 const S_IFMT = 0o170000;
 const S_IFIFO = 0o010000;
 
 /**
- * A pipe or a file of a shell. Programs that start this one mostly leave a socket there, which may never end; on Windows a pipe, which cannot be told
- * from that of a shell.
+ * True if standard input is a pipe or a file. Programs that start this one usually leave a socket
+ * there, which may never end. On Windows they leave a pipe, which looks like a pipe of the shell.
  * @param stat replaced by tests
  */
 export function isPiped(stat: (fd: number) => Stats = fstatSync): boolean {
@@ -249,16 +275,17 @@ export function isPiped(stat: (fd: number) => Stats = fstatSync): boolean {
     const input = stat(0);
     return (input.mode & S_IFMT) === S_IFIFO || input.isFile();
   } catch {
-    return false; // closed
+    return false; // stdin is closed
   }
 }
 
-/** Names of standard input where a file is named. */
+/** Names of standard input for flags that take a file. */
 const STDIN = /^(?:-|\/dev\/(?:stdin|fd\/0)|\/proc\/self\/fd\/0)$/;
 
 /**
- * Says that a pipe beside a text of the flags is not read. Nothing is taken from it, not even to see whether there is anything: `while read` of a shell
- * keeps its own lines there. On Windows a program that starts this one leaves a pipe too, so there nothing is said.
+ * Warns that piped input is ignored because a flag gives the text. Reads nothing, not even to test
+ * for data, because a shell's `while read` keeps its remaining lines there. No warning on Windows,
+ * where programs that start this one leave a pipe too.
  */
 export function tellUnreadPipe(values: object): void {
   const isRead = Object.values(values).some((value) => typeof value === 'string' && STDIN.test(value));
@@ -266,7 +293,7 @@ export function tellUnreadPipe(values: object): void {
   process.stderr.write('quantlet: standard input is not read, because a flag gives the text; -f - reads it (or leave that flag out)\n');
 }
 
-/** The chat template that the flags give in place of the model's. */
+/** The chat template from the flags, which replaces the model's. */
 export async function templateOf({
   chatTemplate,
   chatTemplateFile,
@@ -275,10 +302,13 @@ export async function templateOf({
   return text === undefined ? {} : { chatTemplate: text };
 }
 
-/** What a model writes, as it goes to stdout: a terminal is told of its control characters and does not obey them; files and pipes get them as they are. */
+/**
+ * Model output for stdout. Control characters are escaped on a terminal and kept in files and
+ * pipes.
+ */
 export const forTerminal = (text: string): string => (process.stdout.isTTY ? printableLines(text) : text);
 
-/** \n, \t, \r, \", \', \\, \xHH as llama.cpp reads them in prompts. */
+/** Replaces \n, \t, \r, \", \', \\ and \xHH, as llama.cpp does in prompts. */
 export const unescape = (text: string): string =>
   text.replace(/\\(x[0-9a-fA-F]{2}|[ntr"'\\])/g, (_, c: string) =>
     c[0] === 'x' ? String.fromCharCode(parseInt(c.slice(1), 16)) : (({ n: '\n', t: '\t', r: '\r' } as Record<string, string>)[c] ?? c),

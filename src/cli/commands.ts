@@ -1,4 +1,7 @@
-/** All commands, in the order in which help lists them. Each is imported when it is asked for: a command line starts sooner without the others. */
+/**
+ * All commands, in the order of the help. Each is imported on demand, so that a command line starts
+ * sooner.
+ */
 import type { Command } from './command.ts';
 
 const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
@@ -24,7 +27,7 @@ export const COMMAND_NAMES: readonly string[] = Object.keys(LOADERS);
 
 export const allCommands = (): Promise<readonly Command[]> => Promise.all(Object.values(LOADERS).map((load) => load()));
 
-/** A command by its name, or by that of the tool of llama.cpp that it stands for; undefined where there is none. */
+/** Finds a command by its name or by the name of the llama.cpp tool that it replaces. */
 export async function loadCommand(name: string): Promise<Command | undefined> {
   if (Object.hasOwn(LOADERS, name)) return LOADERS[name]();
   return (await allCommands()).find(({ llama }) => llama === name);

@@ -1,4 +1,7 @@
-/** quantlet completion: scripts that make a shell complete commands, flags and their values, out of the table of flags. */
+/**
+ * quantlet completion: writes shell scripts that complete commands, flags and values, made from the
+ * table of flags.
+ */
 import { QuantletError } from '../errors.ts';
 import type { Command } from './command.ts';
 import { FLAGS, spellingsOf as spellings, type Flag } from './flags.ts';
@@ -8,10 +11,10 @@ const KEYS = ['help'] as const;
 
 const flagsOf = (command: Command): readonly Flag[] => command.flags.map((key) => FLAGS[key]);
 const takesFile = (flag: Flag): boolean => flag.value?.startsWith('FILE') ?? false;
-/** In single quotes, as the three shells read them. */
+/** Quotes a text in single quotes for any of the three shells. */
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** Where COMPREPLY stays empty readline offers files. */
+/** readline completes file names if COMPREPLY stays empty. */
 function bash(commands: readonly Command[]): string {
   const cases = commands.map((command) => {
     const flags = flagsOf(command);
@@ -76,7 +79,7 @@ if [[ $funcstack[1] == _quantlet ]]; then _quantlet "$@"; else compdef _quantlet
 
 function fish(commands: readonly Command[]): string {
   const of = (c: Command): string => `complete -c quantlet -n '__fish_seen_subcommand_from ${c.name}'`;
-  /** -m is a short option, -ctk an old-style one, --model a long one. */
+  /** fish calls -m a short option, -ctk an old-style option and --model a long option. */
   const option = (spelling: string): string =>
     spelling.startsWith('--') ? `-l ${spelling.slice(2)}` : spelling.length === 2 ? `-s ${spelling.slice(1)}` : `-o ${spelling.slice(1)}`;
   const value = (flag: Flag): string =>
@@ -94,7 +97,7 @@ function fish(commands: readonly Command[]): string {
 
 const SHELLS: { readonly [shell: string]: (commands: readonly Command[]) => string } = { bash, zsh, fish };
 
-/** The command over all commands, itself among them. */
+/** The completion command. It also completes itself. */
 export const completionOf = (commands: () => Promise<readonly Command[]>): Command => ({
   name: 'completion',
   synopsis: 'bash|zsh|fish',

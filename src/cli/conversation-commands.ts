@@ -1,4 +1,4 @@
-/** Commands that are typed in a conversation: /help and the others. */
+/** Slash commands of a conversation, such as /help. */
 import { readFile } from 'node:fs/promises';
 import type { ChatMessage } from '../chat/messages.ts';
 import { checkMessages } from '../chat/messages.ts';
@@ -25,7 +25,7 @@ export const COMMANDS = {
   exit: ['', 'leave (Ctrl-D too)'],
 } as const satisfies { readonly [name: string]: readonly [argument: string, help: string] };
 type CommandName = keyof typeof COMMANDS;
-/** Other names of commands, some of them llama-cli's. */
+/** Other names of commands, some of them from llama-cli. */
 const ALIASES: ReadonlyMap<string, CommandName> = new Map([
   ['?', 'help'],
   ['quit', 'exit'],
@@ -40,10 +40,10 @@ export const CONVERSATION_HELP = `${Object.entries(COMMANDS)
 A line that ends in \\ continues in the next one, and so does Alt-Enter; what is pasted is one message. Ctrl-C stops an answer.
 `;
 
-/** Commands whose argument is a path, with their other names. */
+/** Commands that take a path, with their aliases. */
 export const PATH_COMMANDS = ['file', 'read', 'save', 'load'] as const;
 const DEFAULT_FILE = 'chat.json';
-/** Characters of a message that /undo shows. */
+/** Number of characters that /undo shows of the message it removes. */
 const SHOWN = 60;
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -100,7 +100,7 @@ function forget(conversation: Conversation, kept: ChatMessage[]): void {
   conversation.messages = kept;
 }
 
-/** Runs a line that begins with a slash. False: the conversation is over. */
+/** Runs a line that begins with a slash. Returns false for /exit. */
 export async function runCommand(conversation: Conversation, line: string): Promise<boolean> {
   const [, word, rest] = /^\/(\S*)\s*([^]*)$/.exec(line)!;
   const name = Object.hasOwn(COMMANDS, word) ? (word as CommandName) : ALIASES.get(word);

@@ -1,4 +1,4 @@
-/** The messages of a conversation, and how they are answered. */
+/** The messages of a conversation, and their answers. */
 import type { ChatMessage } from '../chat/messages.ts';
 import { QuantletError } from '../errors.ts';
 import type { Timings } from '../generate/generate.ts';
@@ -10,59 +10,59 @@ import { CONTEXT_FULL, endAnswer, readingPrompt, showAnswer, speeds, type Answer
 export interface ConversationOptions {
   readonly model: Model;
   readonly system: string | undefined;
-  /** A message that is answered before the first one is asked for. */
+  /** A message from the flags, answered before the first one is read. */
   readonly first: string | undefined;
   readonly chat: ModelChatOptions;
   readonly style: AnswerStyle;
   /** End after one answer. */
   readonly singleTurn: boolean;
-  /** If the context is full, leave out the oldest turns; false: say so and stop there. */
+  /** If the context is full, leave out the oldest turns; false: report this and stop the answer. */
   readonly shift: boolean;
-  /** Write the speed after each answer. */
+  /** Print the speed after each answer. */
   readonly timings: boolean;
-  /** Written before the first message is asked for. */
+  /** Printed before the first message is read. */
   readonly greeting: string;
-  /** Files that the command reads: no conversation is saved over them. */
+  /** Files that the command reads; /save refuses to overwrite them. */
   readonly inputs: readonly string[];
 }
 
-/** The same seed again would give the same answer. */
+/** Seed of a repeated answer. The same seed would give the same answer. */
 const seedFor = (seed: number | undefined, again: number): { seed?: number } =>
   seed === undefined || seed < 0 ? {} : { seed: (seed + again) % 2 ** 32 };
 
-/** An answer that has ended. */
+/** A complete answer. */
 interface Answered {
   readonly timings: Timings;
   /** Tokens of the prompt and the answer. */
   readonly tokens: number;
 }
 
-/** An answer on its way. */
+/** An answer in progress. */
 interface Answering {
   content: string;
   /** Turns left out because the context was full. */
   left: number;
-  /** Figures so far, once the generation has begun. */
+  /** Timings so far, after the generation has begun. */
   timings?: () => Timings;
 }
 
 /** The messages of a conversation, and the answer that is being written. */
 export class Conversation {
   readonly model: Model;
-  /** Files that no conversation is saved over. */
+  /** Files that /save refuses to overwrite. */
   readonly inputs: readonly string[];
   messages: ChatMessage[];
-  /** The last answer that ended; undefined if it was stopped or failed. */
+  /** The last complete answer; undefined if it was stopped or failed. */
   last: Answered | undefined;
   readonly #options: ConversationOptions;
   readonly #terminal: boolean;
   #answering: AbortController | undefined;
-  /** Answers made again: each has another seed. */
+  /** Number of repeated answers. Each gets another seed. */
   #regenerated = 0;
-  /** Texts of /file for the next message. */
+  /** Texts that /file has added to the next message. */
   #files = '';
 
-  /** @param terminal a person reads the answers */
+  /** @param terminal true if a person reads the answers */
   constructor(options: ConversationOptions, terminal: boolean) {
     this.model = options.model;
     this.inputs = options.inputs;
@@ -71,7 +71,7 @@ export class Conversation {
     this.messages = options.system === undefined ? [] : [{ role: 'system', content: options.system }];
   }
 
-  /** Stops the answer that is being written. False: there is none. */
+  /** Stops the answer in progress. Returns false if no answer is. */
   stop(reason: unknown): boolean {
     this.#answering?.abort(reason);
     return this.#answering !== undefined;
@@ -81,12 +81,12 @@ export class Conversation {
     return this.messages.filter(({ role }) => role === 'system');
   }
 
-  /** Puts a text before the next message. */
+  /** Adds a text in front of the next message. */
   addText(text: string): void {
     this.#files += text;
   }
 
-  /** Takes the last user message back, and what was answered to it. */
+  /** Removes the last user message and its answer. */
   takeBack(): ChatMessage | undefined {
     const from = this.messages.findLastIndex(({ role }) => role === 'user');
     const message = this.messages[from];
@@ -106,7 +106,7 @@ export class Conversation {
     process.stderr.write(`quantlet: ${text}\n`);
   }
 
-  /** Answers a message, unless it is empty. False: the conversation is over. */
+  /** Answers a message, unless it is empty. Returns false if the conversation is over. */
   async answerTo(message: string): Promise<boolean> {
     const text = message.trim();
     if (text === '') return true;
@@ -116,7 +116,10 @@ export class Conversation {
     return !this.#options.singleTurn;
   }
 
-  /** Answers the last message. @param again how many times it was answered before */
+  /**
+   * Answers the last message.
+   * @param again number of earlier answers to it
+   */
   async #answer(again = 0): Promise<void> {
     const stop = (this.#answering = new AbortController());
     const before = this.messages.length;
@@ -132,12 +135,15 @@ export class Conversation {
       this.#answering = undefined;
     }
     this.#report(answer);
-    // A stopped answer stays in the conversation as far as it came; a message whose answer failed is taken out.
+    // A stopped answer stays in the conversation; a message whose answer failed is removed.
     if (answer.content !== '') this.messages.push({ role: 'assistant', content: answer.content.trimStart() });
     else if (this.messages.length === before) this.messages.pop();
   }
 
-  /** Writes an answer to the last message. If the context is full, leaves out the oldest turns as the options say. */
+  /**
+   * Generates the answer to the last message. If the context is full and the options allow it,
+   * leaves out the oldest turns.
+   */
   async #generate(answer: Answering, again: number, signal: AbortSignal): Promise<Answered> {
     const { chat, style, shift } = this.#options;
     const reading = readingPrompt(this.model);
@@ -155,7 +161,7 @@ export class Conversation {
         const { finishReason, timings, promptIds, ids } = await generation.result();
         const tokens = promptIds.length + ids.length;
         const isFull = tokens >= this.model.contextLength;
-        const asked = process.stdout.isTTY ? 'cut: -n' : undefined; // A program that pipes knows what it asked for.
+        const asked = process.stdout.isTTY ? 'cut: -n' : undefined; // A program that reads a pipe knows its own limit.
         endAnswer(finishReason === 'length' ? (isFull ? CONTEXT_FULL : asked) : undefined);
         return { timings, tokens };
       }
@@ -164,7 +170,7 @@ export class Conversation {
     }
   }
 
-  /** Leaves out the oldest message and what was answered to it; false if only the last message is left. */
+  /** Removes the oldest message and its answer. Returns false if only the last message is left. */
   #forgetOldest(): boolean {
     const first = this.messages.findIndex(({ role }) => role !== 'system');
     const next = this.messages.findIndex(({ role }, i) => i > first && role === 'user');
@@ -173,7 +179,7 @@ export class Conversation {
     return true;
   }
 
-  /** Writes what was left out, and the speed. A stopped answer has figures too, as far as it came. */
+  /** Reports turns that were left out, and the speed. A stopped answer has timings too. */
   #report({ content, left, timings }: Answering): void {
     if (left > 0)
       process.stderr.write(`quantlet: the context is full; the oldest ${left === 1 ? 'turn was' : `${left} turns were`} left out\n`);
@@ -183,7 +189,10 @@ export class Conversation {
   }
 }
 
-/** The same events. The first one tells that the prompt has been read. */
+/**
+ * Passes events through and ends the progress display at the first one, when the prompt has been
+ * computed.
+ */
 async function* endReading<T>(events: AsyncIterable<T>, reading: { end(): void }): AsyncGenerator<T> {
   for await (const event of events) {
     reading.end();
@@ -191,5 +200,5 @@ async function* endReading<T>(events: AsyncIterable<T>, reading: { end(): void }
   }
 }
 
-/** The greeting of a model. */
+/** First line of a conversation with a model. */
 export const greetingOf = (model: Model): string => `${printable(model.name)}, context ${model.contextLength}. /help lists commands.\n`;

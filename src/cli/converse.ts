@@ -1,15 +1,15 @@
-/** A conversation in the terminal, or with messages from a pipe, one a line. */
+/** A conversation in the terminal, or with messages from a pipe, one per line. */
 import { onAbort } from '../abort.ts';
 import { COMMANDS, PATH_COMMANDS, runCommand } from './conversation-commands.ts';
 import { Conversation, type ConversationOptions } from './conversation.ts';
 import { createMessageInput } from './message-input.ts';
 
-/** Answers messages until the input ends, /exit or an abort. Returns the exit code. */
+/** Answers messages until the input ends, /exit, or an abort. Returns the exit code. */
 export async function converse(options: ConversationOptions, signal: AbortSignal): Promise<number> {
   const input = createMessageInput({
     commands: Object.keys(COMMANDS),
     pathCommands: PATH_COMMANDS,
-    // readline takes Ctrl-C while it reads the terminal; elsewhere it arrives as the command's signal.
+    // While readline reads the terminal, it receives Ctrl-C; otherwise the command's signal does.
     onInterrupt() {
       if (conversation.stop(new DOMException('stopped', 'AbortError'))) return;
       process.stdout.write('\n(Ctrl-D or /exit leaves)\n');

@@ -1,10 +1,12 @@
-/** What quantlet embed prints, character for character as llama-embedding does. */
+/** Output of quantlet embed, identical to that of llama-embedding. */
 import { QuantletError } from '../errors.ts';
 
 export const FORMATS = ['', 'array', 'json', 'json+', 'raw'] as const;
 export type Format = (typeof FORMATS)[number];
 
-/** Numbers of a row that are shown where there are several texts, and at either end of a token's row. */
+/**
+ * Number of values printed per text if there are several texts, and at each end of a token's row.
+ */
 const SHOWN = 16;
 const SHOWN_OF_TOKEN = 3;
 
@@ -14,7 +16,7 @@ export function checkedNorm(p: number): number {
   return p;
 }
 
-/** Two rows of zeros are the same, one of them is like nothing else. */
+/** Cosine similarity. Two zero rows count as equal; a zero row and any other have similarity 0. */
 export function cosine(a: Float32Array, b: Float32Array): number {
   let ab = 0;
   let aa = 0;
@@ -27,7 +29,7 @@ export function cosine(a: Float32Array, b: Float32Array): number {
   return aa === 0 || bb === 0 ? Number(aa === bb) : ab / Math.sqrt(aa * bb);
 }
 
-/** `texts`: of each row; undefined where rows are tokens. */
+/** @param texts the text of each row; undefined if rows belong to tokens */
 export function embeddingOutput(rows: readonly Float32Array[], texts: readonly string[] | undefined, format: Format, p: number): string {
   const exact = (x: number): string => x.toFixed(p === 0 ? 0 : 7);
   if (format === 'raw') return `${rows.map((row) => `${Array.from(row, exact).join(' ')}\n`).join('')}\n`;
@@ -53,7 +55,7 @@ export function embeddingOutput(rows: readonly Float32Array[], texts: readonly s
   return `${head}\ncosine similarity matrix:\n\n${texts.map((text) => `${text.slice(0, 6).padStart(6)} `).join('')}\n${matrix.join('')}\n`;
 }
 
-/** Scores of pairs: one a pair, or one for each label. */
+/** Scores of pairs: one score per pair, or one per label. */
 export function rankOutput(rows: readonly Float32Array[], labels: readonly string[], format: Format): string {
   if (format !== '') return embeddingOutput(rows, undefined, format, -1);
   const label = (row: Float32Array, k: number): string => (row.length === 1 ? '' : ` [${labels[k] || k}]`);

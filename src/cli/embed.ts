@@ -1,4 +1,4 @@
-/** quantlet embed: vectors of texts, as llama-embedding prints them; with a reranker, the scores of pairs. */
+/** quantlet embed: vectors of texts, printed like llama-embedding, or the scores of a reranker. */
 import { readHParams, type Pooling } from '../arch/hparams.ts';
 import { normalized, outputRows, rankPooling, rankPrompt } from '../generate/embed.ts';
 import { QuantletError } from '../errors.ts';
@@ -49,7 +49,7 @@ const KEYS = [
 type Flags = Values<(typeof KEYS)[number]>;
 
 const POOLINGS: readonly Pooling[] = ['none', 'mean', 'cls', 'last', 'rank'];
-/** Texts that share a step at most. */
+/** Largest number of texts in one step. */
 const PARALLEL = 8;
 
 export const embed: Command = {
@@ -126,11 +126,12 @@ async function readTexts(values: Flags): Promise<string[]> {
   const all = given ?? (isPiped() ? withoutLastBreak(textLines(await readStdin())) : undefined);
   if (all === undefined) throw new QuantletError('ERR_USAGE', 'the texts come from -p, -f or a pipe; none of them was given');
   if (embdSeparator === '') throw new QuantletError('ERR_USAGE', '--embd-separator is empty; expected what stands between texts');
-  // A file of Windows has \r\n between its texts everywhere: a text that ends with \r has another embedding.
+  // Windows files separate texts by \r\n, on any system. A \r left at the end of a text would
+  // change its embedding.
   return (escape === false || given === undefined ? all : unescape(all)).split(embdSeparator ?? /\r?\n/);
 }
 
-/** A row of scores for each pair; a line that is no pair goes to the model as it is. */
+/** A row of scores for each pair. A line that is not a pair goes to the model unchanged. */
 async function ranks(model: Model, lines: readonly string[], separator: string, signal: AbortSignal): Promise<Float32Array[]> {
   const ids = lines.map((line) => {
     const at = separator === '' ? -1 : line.indexOf(separator);

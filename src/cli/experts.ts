@@ -1,4 +1,4 @@
-/** How often each expert of a mixture is used over a text. */
+/** Counts how often a text uses each expert of a mixture-of-experts model. */
 import { QuantletError } from '../errors.ts';
 import { nbytes } from '../graph/tensor.ts';
 import { openModel } from './command.ts';
@@ -6,16 +6,16 @@ import type { Values } from './flags.ts';
 import { checkWindows, overWindows, textOf, windowCount, windowsAtOnce } from './windows.ts';
 
 const DOWN = /^blk\.(\d+)\.ffn_down_exps\.weight$/;
-/** Experts of a line. */
+/** Experts per printed line. */
 const PER_LINE = 16;
 const BATCH = 512;
 
-/** The use of a layer's experts. */
+/** Expert use of one layer. */
 export interface LayerUse {
   readonly layer: number;
-  /** Experts that a token goes through. */
+  /** Experts per token. */
   readonly used: number;
-  /** How many tokens went through each. */
+  /** Tokens routed to each expert. */
   readonly tokens: readonly number[];
 }
 
@@ -28,8 +28,9 @@ export interface ExpertUse {
 type Flags = Values<'model' | 'hf' | 'hfFile' | 'hfToken' | 'offline' | 'file' | 'prompt' | 'ctx' | 'chunks' | 'threads'>;
 
 /**
- * Runs the text through the model in windows, as imatrix does, and counts which experts its tokens go through.
- * @throws ERR_USAGE without a text, ERR_INVALID_ARGUMENT where the model has no experts
+ * Runs the text through the model in windows, like imatrix, and counts the tokens routed to each
+ * expert.
+ * @throws ERR_USAGE without a text, ERR_INVALID_ARGUMENT if the model has no experts
  */
 export async function expertUse(values: Flags, signal: AbortSignal): Promise<ExpertUse> {
   const { ctx = 512, chunks = -1 } = values;
@@ -66,7 +67,7 @@ export async function expertUse(values: Flags, signal: AbortSignal): Promise<Exp
   }
 }
 
-/** A table: the share of the tokens that went through each expert, in percent. */
+/** Table of the percentage of tokens routed to each expert. */
 export function expertLines({ tokens, layers }: ExpertUse): string[] {
   const lines = [`${tokens} tokens; of 100 tokens so many went through each expert:`];
   for (const { layer, used, tokens: of } of layers) {

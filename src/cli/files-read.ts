@@ -1,8 +1,11 @@
-/** Files that a command reads: an output that is one of them would destroy it. */
+/** Lists the files that a command reads, so that no output overwrites one of them. */
 import { splitNames } from '../gguf/split.ts';
 import { FLAGS, type Flag, type FlagKey, type Values } from './flags.ts';
 
-/** Flags of files that are written, that may be written back to (--in-file), or that lie in a repository. */
+/**
+ * Flags excluded from this list: they name outputs, a file that may also be the output (--in-file),
+ * or a file in a hub repository.
+ */
 const NOT_READ: ReadonlySet<string> = new Set<FlagKey>([
   'imatrixFile',
   'sparseFile',
@@ -24,8 +27,8 @@ function namedBy(key: FlagKey, value: unknown): string[] {
 }
 
 /**
- * Files that flags name for reading, all parts of split ones.
- * @param others files that no flag names
+ * The files that flags name for reading. A split file is given as all its parts.
+ * @param others further files that the command reads
  */
 export const filesRead = (values: Values<FlagKey>, ...others: readonly string[]): string[] =>
   [...(Object.keys(values) as FlagKey[]).flatMap((key) => namedBy(key, values[key])), ...others].flatMap(

@@ -1,4 +1,7 @@
-/** The one table of flags, in llama.cpp's spelling: parsing, help, completion and docs/flags.md come out of it. */
+/**
+ * The table of flags, with llama.cpp's spellings. Parsing, help, shell completion and docs/flags.md
+ * are all made from it.
+ */
 import { NAMED_TEMPLATES } from '../chat/named-templates.ts';
 import { SPECULATION_TYPES } from '../generate/draft/options.ts';
 import { KV_TYPES } from '../graph/attention-ops.ts';
@@ -10,16 +13,22 @@ export interface Flag {
   readonly name: string;
   /** Other spellings, with their dashes: `-m`, `--ctx-size`. */
   readonly aliases: readonly string[];
-  /** `strings`: may be given several times. `integers`: lists with commas, as llama-bench takes them, also several times. */
+  /**
+   * `strings`: can be repeated. `integers`: a comma-separated list as in llama-bench, can be
+   * repeated.
+   */
   readonly type: 'string' | 'strings' | 'number' | 'integer' | 'integers' | 'boolean';
-  /** What the value is called in the help; none for booleans. */
+  /** Name of the value in the help; booleans have none. */
   readonly value?: string;
   readonly help: string;
-  /** The values there are, where they are few: for the shell's completion; commands check them. */
+  /** The possible values, if these are few. Used by shell completion; commands check the value. */
   readonly choices?: readonly string[];
   /** Spellings that turn a switch off: `--no-escape`. */
   readonly off?: readonly string[];
-  /** A number of threads: below 0 it is left out, which is all cores, as in llama.cpp. */
+  /**
+   * A number of threads. A negative value counts as not given, which means all cores, as in
+   * llama.cpp.
+   */
   readonly cores?: true;
 }
 
@@ -39,7 +48,7 @@ const flag = <T extends Flag['type']>(
   ...(choices ? { choices } : {}),
 });
 
-/** A switch that can also be turned off; `help` is about being on. */
+/** A switch that can also be turned off. `help` describes the state "on". */
 const toggle = (
   name: string,
   aliases: string,
@@ -50,7 +59,7 @@ const toggle = (
   off: off.split(' '),
 });
 
-/** Flags that put other metadata in place of a file's. */
+/** Flags that override metadata of the file. */
 export const METADATA_FLAGS = [
   'ropeScaling',
   'ropeScale',
@@ -66,10 +75,13 @@ export const METADATA_FLAGS = [
 
 /** A flag that sets an option of the sampler. */
 const sampling = <O extends keyof SamplerOptions, F extends Flag>(sampler: O, f: F): F & { readonly sampler: O } => ({ ...f, sampler });
-/** A flag that some code reads and makes an option of that name: messages about the option are then about the flag. */
+/**
+ * A flag that a command translates into the option of this name. Error messages that name the
+ * option then name the flag.
+ */
 const named = <F extends Flag>(option: string, f: F): F & { readonly option: string } => ({ ...f, option });
 const cores = <F extends Flag>(f: F): F & { readonly cores: true } => ({ ...f, cores: true });
-/** A flag that sets an option of loadModel, as it is. */
+/** A flag whose value is an option of loadModel. */
 const loading = <O extends keyof LoadOptions, F extends Flag>(load: O, f: F): F & { readonly load: O } => ({ ...f, load });
 
 const CACHE_TYPES: readonly string[] = KV_TYPES;
@@ -664,7 +676,7 @@ export const FLAGS = {
 
 export type FlagKey = keyof typeof FLAGS;
 
-/** Flags of the sampler, and of loadModel. */
+/** Flags that set options of the sampler or of loadModel. */
 type SamplingFlag = { [K in FlagKey]: (typeof FLAGS)[K] extends { readonly sampler: string } ? K : never }[FlagKey];
 type LoadingFlag = { [K in FlagKey]: (typeof FLAGS)[K] extends { readonly load: string } ? K : never }[FlagKey];
 export type LoadValues = Values<LoadingFlag>;
@@ -674,7 +686,7 @@ const LOADING_FLAGS = keysWith('load') as readonly LoadingFlag[];
 
 const given = (entries: readonly (readonly [string, unknown])[]): { [option: string]: unknown } =>
   Object.fromEntries(entries.filter(([, value]) => value !== undefined));
-/** What the flags say by the names of the options that they set. */
+/** Values of the flags, by the names of the options that they set. */
 export const samplerValues = (values: Values<SamplingFlag>): { [option: string]: unknown } =>
   given(SAMPLING_FLAGS.map((key) => [FLAGS[key].sampler, values[key]]));
 export const loadValues = (values: LoadValues): LoadOptions => given(LOADING_FLAGS.map((key) => [FLAGS[key].load, values[key]]));
@@ -687,13 +699,13 @@ interface ValueTypes {
   integers: number[];
   boolean: boolean;
 }
-/** Parsed values by the table's keys. */
+/** Parsed values, by the keys of the table. */
 export type Values<K extends FlagKey> = { [P in K]?: ValueTypes[(typeof FLAGS)[P]['type']] };
 
-/** All that a flag is called. */
+/** All spellings of a flag. */
 export const spellingsOf = (f: Flag): readonly string[] => [...f.aliases, `--${f.name}`, ...(f.off ?? [])];
 
-/** What says how text is made, for every tool of llama.cpp that makes some. */
+/** Flags for generating text, common to all of llama.cpp's generating tools. */
 export const TEXT_FLAGS = [
   'predict',
   ...SAMPLING_FLAGS,
@@ -706,9 +718,9 @@ export const TEXT_FLAGS = [
   'ignoreEos',
 ] as const satisfies readonly FlagKey[];
 
-/** What a library says by the names of its options, by those of the flags that set them. */
+/** Replaces option names in a library error by the flags that set them. */
 export function flagNames(said: string): string {
-  const message = said.replace(/^(loadModel|generate|chat): (?=\w+ is )/, ''); // whose option it is says the flag
+  const message = said.replace(/^(loadModel|generate|chat): (?=\w+ is )/, ''); // the flag already says which function
   const named = (Object.values(FLAGS) as (Flag & { sampler?: string; load?: string; option?: string })[]).flatMap((f) => [
     [f.sampler ?? f.load ?? f.option ?? '', `--${f.name}`] as const,
   ]);
@@ -717,20 +729,23 @@ export function flagNames(said: string): string {
     .reduce((text, [option, flag]) => text.replaceAll(new RegExp(`(?<![\\w-])${option}\\b`, 'g'), flag), message);
 }
 
-/** Which of these flags was given last, where of several that mean the same the last one counts. */
+/** The flag given last. If several flags mean the same, the last one wins. */
 export const lastOf = <K extends FlagKey>(values: Values<K>, ...keys: readonly K[]): K | undefined =>
   Object.keys(values).findLast((key): key is K => (keys as readonly string[]).includes(key));
 
-/** Breaks text at blanks into lines of at most `columns`. All but the first stand behind `indent` blanks and those that the text begins with. */
+/**
+ * Breaks text at spaces into lines of at most `columns`. All lines but the first are indented by
+ * `indent` spaces plus the leading spaces of the text.
+ */
 export function wrapped(text: string, columns: number, indent: number): string {
   const lead = /^ */.exec(text)![0].length;
   const room = columns - indent - lead;
-  if (text.length <= room + lead || room < 20) return text; // narrower columns would not read better
+  if (text.length <= room + lead || room < 20) return text; // narrower columns would not be more readable
   const lines = text.match(new RegExp(`\\S.{0,${room - 1}}(?= |$)|\\S+`, 'g'))!;
   return ' '.repeat(lead) + lines.join(`\n${' '.repeat(indent + lead)}`);
 }
 
-/** The help of a command: its flags with what they take, in lines of at most `columns`. */
+/** Help of a command's flags and their values, in lines of at most `columns`. */
 export function flagHelp(keys: readonly FlagKey[], defaults: { readonly [key in FlagKey]?: string } = {}, columns = Infinity): string {
   const left = keys.map((k) => {
     const f: Flag = FLAGS[k];

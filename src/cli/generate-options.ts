@@ -1,4 +1,4 @@
-/** What run and chat share: the flags that say how text is made, as options of generate() and chat(). */
+/** Flags of run and chat for generating text, as options of generate() and chat(). */
 import { parseExactJson } from '../chat/exact-json.ts';
 import { QuantletError } from '../errors.ts';
 import type { GenerateOptions } from '../generate/generate.ts';
@@ -12,7 +12,7 @@ export const GENERATE_FLAGS = [...TEXT_FLAGS, 'stop'] as const satisfies readonl
 type SamplerFlags = Values<(typeof SAMPLING_FLAGS)[number] | 'samplers' | 'samplerSeq'>;
 type GenerateFlags = Values<(typeof GENERATE_FLAGS)[number]>;
 
-/** What the flags that run and chat share say of the text. */
+/** Options of generate() and chat() from the flags that both commands share. */
 export async function generateOptions(values: GenerateFlags): Promise<GenerateOptions> {
   const { predict = -1, stop, ignoreEos } = values;
   if (predict < -2) throw new QuantletError('ERR_USAGE', `maxTokens is ${predict}; expected a whole number from 0 on, or -1 for no limit`);
@@ -30,7 +30,7 @@ export function checkKeep(keep: number): void {
   if (keep < -1) throw new QuantletError('ERR_USAGE', `--keep is ${keep}; expected a number of tokens, or -1 for the whole prompt`);
 }
 
-/** The sampler's options of the flags; what was not given keeps the default. */
+/** Options of the sampler; flags that were not given keep the defaults. */
 export function samplerOptions(values: SamplerFlags): SamplerOptions {
   const { logitBias, drySequenceBreaker } = values;
   return {
@@ -41,7 +41,10 @@ export function samplerOptions(values: SamplerFlags): SamplerOptions {
   };
 }
 
-/** `15043+1`: a token's id, and with its sign what is added to its logit. @throws ERR_USAGE */
+/**
+ * Parses `15043+1`: a token id and the signed number to add to its logit.
+ * @throws ERR_USAGE
+ */
 function logitBiasOf(text: string): [id: number, bias: number] {
   const [, id, sign, size] = /^(\d+)([+-])(\d+(?:\.\d+)?|inf)$/.exec(text) ?? [];
   if (id === undefined || (sign === '+' && size === 'inf'))
@@ -65,7 +68,10 @@ function samplersOf(values: SamplerFlags): { samplers?: readonly SamplerName[] }
   return { samplers };
 }
 
-/** The grammar or JSON schema of the flags. @throws ERR_USAGE for a schema that is no JSON */
+/**
+ * The grammar or JSON schema given by the flags.
+ * @throws ERR_USAGE if the schema is not JSON
+ */
 async function constraintOf(values: GenerateFlags): Promise<Pick<GenerateOptions, 'grammar' | 'responseFormat'>> {
   const { grammar, grammarFile, jsonSchema, jsonSchemaFile } = values;
   if ([grammar, grammarFile, jsonSchema, jsonSchemaFile].filter((given) => given !== undefined).length > 1)
@@ -78,7 +84,7 @@ async function constraintOf(values: GenerateFlags): Promise<Pick<GenerateOptions
   return { responseFormat: JSON.stringify(schema) === '{}' ? { type: 'json_object' } : { type: 'json_schema', schema } };
 }
 
-/** @throws ERR_USAGE for what is no JSON object */
+/** @throws ERR_USAGE if the text is not a JSON object */
 export function jsonOf(flag: string, text: string): object {
   let value: unknown;
   try {

@@ -1,4 +1,7 @@
-/** quantlet gguf-hash: hashes of a model's tensors, which stay the same when its metadata changes, as llama-gguf-hash prints them. */
+/**
+ * quantlet gguf-hash: hashes of a model's tensors, printed like llama-gguf-hash. Changed metadata
+ * does not change them.
+ */
 import { createHash, type Hash } from 'node:crypto';
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
@@ -11,7 +14,7 @@ import { endUnread } from './unread.ts';
 
 const KEYS = ['sha1', 'sha256', 'uuid', 'hashAll', 'noLayer', 'check', 'help'] as const satisfies readonly FlagKey[];
 
-/** llama.cpp's name space of UUIDs of version 5 (RFC 9562, 5.5). */
+/** llama.cpp's namespace for UUIDs of version 5 (RFC 9562, section 5.5). */
 const UUID_NAMESPACE = Buffer.from('ef001206dadc5f6da15f3359e577d4e5', 'hex');
 const PIECE = 4 * 1024 * 1024;
 
@@ -28,7 +31,7 @@ function end(kind: Kind, hash: Hash): string {
 
 const line = (kind: string, hash: string, what: string): string => `${kind.padEnd(8)}  ${hash}  ${what}`;
 
-/** What a manifest says, by `KIND NAME`. */
+/** The hashes in a manifest, by `KIND NAME`. */
 function readManifest(text: string): ReadonlyMap<string, string> {
   const rows = text.split(/\r?\n/).flatMap((row) => {
     const [, kind, hash, what] = /^(\S+)\s+(\S+)\s+(.+)$/.exec(row) ?? [];

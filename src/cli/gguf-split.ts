@@ -1,4 +1,4 @@
-/** quantlet gguf-split: a model in several files, or such a model in one, as llama-gguf-split makes them. */
+/** quantlet gguf-split: splits a model into several files or merges them, like llama-gguf-split. */
 import { stat } from 'node:fs/promises';
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
@@ -26,26 +26,26 @@ const KEYS = [
 ] as const satisfies readonly FlagKey[];
 type SplitFlags = Values<(typeof KEYS)[number]>;
 
-/** Tensors of a file where nothing else is said: llama-gguf-split's default. */
+/** Default number of tensors per file, as in llama-gguf-split. */
 const MAX_TENSORS = 128;
 
 const usage = (message: string): QuantletError => new QuantletError('ERR_USAGE', message);
 
-/** A file to be made: its tensors, and where they go. */
+/** A file to be written: its tensors and their offsets. */
 interface NewFile {
   readonly name: string;
   readonly tensors: readonly TensorInfo[];
   readonly layout: GGUFLayout;
 }
 
-/** `2G` and `500M`, in powers of ten. */
+/** Parses `2G` and `500M`, which are powers of ten. */
 function bytesOf(text: string): number {
   const [, n, unit] = /^([1-9]\d*)([MG])$/.exec(text) ?? [];
   if (n === undefined) throw usage(`--split-max-size is "${text}"; expected a whole number with M or G: 2G, say`);
   return Number(n) * (unit === 'M' ? 1e6 : 1e9);
 }
 
-/** Which tensors go into which file. */
+/** The tensors of each file. */
 function groupsOf(gguf: GGUF, { splitMaxTensors = MAX_TENSORS, splitMaxSize, noTensorFirstSplit }: SplitFlags): TensorInfo[][] {
   const most = splitMaxSize === undefined ? Infinity : bytesOf(splitMaxSize);
   const groups: TensorInfo[][] = noTensorFirstSplit ? [[], []] : [[]];

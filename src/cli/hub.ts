@@ -1,4 +1,4 @@
-/** Which model `-m` and `-hf` mean: a path, a URL, or a file of a repository of the hub. */
+/** Resolves `-m` and `-hf` to a path, a URL or a file of a hub repository. */
 import { bring, createStore, type Environment } from '../hub/model-store.ts';
 import { checkedPath } from '../hub/names.ts';
 import { isRemote, parseRepo, remoteOf } from '../hub/repository.ts';
@@ -16,7 +16,8 @@ export interface HubFlags {
 const usage = (message: string): QuantletError => new QuantletError('ERR_USAGE', message);
 
 /**
- * The path of the model that the flags mean, downloaded where it has to be; undefined where they name none.
+ * The local path of the model that the flags name, after a download if needed; undefined if they
+ * name none.
  * @throws ERR_USAGE, ERR_INVALID_ARGUMENT, ERR_DOWNLOAD, ERR_IO, or signal.reason
  */
 export async function resolveModel(values: HubFlags, signal: AbortSignal, env: Environment = process.env): Promise<string | undefined> {

@@ -1,4 +1,7 @@
-/** quantlet imatrix: llama-imatrix's command line. How much a text uses each input of a model's matrices, which quantize --imatrix takes into account. */
+/**
+ * quantlet imatrix: the command line of llama-imatrix. Measures how much a text uses each input of
+ * a model's matrices, for quantize --imatrix.
+ */
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { nbytes, type Tensor } from '../graph/tensor.ts';
@@ -53,7 +56,7 @@ const KEYS = [
 ] as const;
 
 type Flags = Values<(typeof KEYS)[number]>;
-/** These sums and those of --in-file. */
+/** Adds the sums of --in-file to measured ones. */
 type Join = (measured: readonly Measured[]) => ImatrixSums;
 type Save = (all: ImatrixSums, copy?: boolean) => Promise<void>;
 type Measured = Omit<ImatrixSums, 'chunkCount'>;
@@ -122,7 +125,7 @@ async function openSums(path: string, signal: AbortSignal): Promise<ImatrixSums>
   }
 }
 
-/** Runs the model over the text; the file is written now and then. */
+/** Runs the model over the text and writes the file at intervals. */
 async function measure(
   values: Flags,
   text: string,
@@ -169,17 +172,17 @@ async function measure(
     });
     let done = 0;
     const all = async (): Promise<ImatrixSums> => join([{ entries: await sumsOf(model, done * nCtx), datasets }]);
-    await all(); // files of another model are refused before anything is computed
+    await all(); // refuses files of another model before anything is computed
     for await (const results of windows) {
       const since = done;
       for (const nll of results) {
         nll.forEach((x) => estimate?.add(x));
-        bar.end(); // on a terminal the values stand above the bar
+        bar.end(); // on a terminal the values stay above the bar
         if (estimate && !json) showRunning(done, estimate.ppl);
         bar.set(++done / nChunk);
       }
       const due = (every: number): boolean => every > 0 && Math.floor(done / every) > Math.floor(since / every);
-      if (!replaceable) continue; // a pipe gets the last result alone
+      if (!replaceable) continue; // a pipe gets only the final result
       if (due(saveFrequency)) await save(await all(), true);
       if (due(outputFrequency)) await save(await all());
     }
@@ -190,7 +193,10 @@ async function measure(
   }
 }
 
-/** What the model's matrices were given in nTokens. @throws ERR_LOGITS where a sum is not finite */
+/**
+ * Sums of squares of the matrices' inputs over nTokens tokens.
+ * @throws ERR_LOGITS if a sum is not finite
+ */
 async function sumsOf(model: Model, nTokens: number): Promise<Map<string, InputSums>> {
   const { inputSums, executor } = model.internals.engine;
   const entries = new Map<string, InputSums>();

@@ -1,4 +1,7 @@
-/** quantlet inspect: the header of a GGUF file, whether it runs, and how its experts are used. */
+/**
+ * quantlet inspect: prints the header of a GGUF file, and says if it runs and how its experts are
+ * used.
+ */
 import { canRun } from '../engine/can-run.ts';
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';

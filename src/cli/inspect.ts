@@ -1,10 +1,10 @@
-/** A GGUF's header as lines for people, and as JSON. */
+/** A GGUF header as lines for people, and as JSON. */
 import type { Wants } from '../arch/architecture.ts';
 import type { Verdict } from '../engine/can-run.ts';
 import type { GGUF, GGUFValue } from '../gguf/types.ts';
 import { printable } from '../printable.ts';
 
-/** As many items of a long array as say what is in it. */
+/** Items shown of a long array. */
 const SHOWN_ITEMS = 4;
 const SHOWN_CHARACTERS = 100;
 
@@ -13,18 +13,18 @@ type Json = string | number | boolean | null | readonly Json[] | { readonly [key
 export interface InspectedTensor {
   readonly name: string;
   readonly type: string;
-  /** As in the file: without the ones beyond its dimensions. */
+  /** As in the file: without trailing ones beyond its number of dimensions. */
   readonly ne: readonly number[];
   readonly bytes: number;
 }
 
-/** A GGUF's header as plain data, for `quantlet inspect --json`. */
+/** A GGUF header as plain data, for `quantlet inspect --json`. */
 export interface Inspection {
   readonly version: number;
   readonly architecture: string | null;
   readonly metadata: { readonly [key: string]: Json };
   readonly tensors: readonly InspectedTensor[];
-  /** How many tensors there are of each type. */
+  /** Number of tensors of each type. */
   readonly types: { readonly [type: string]: number };
   readonly parameters: number;
   readonly tensor_bytes: number;
@@ -36,11 +36,14 @@ export interface Inspection {
 
 const isList = (value: GGUFValue): value is Exclude<GGUFValue, number | bigint | boolean | string> => typeof value === 'object';
 
-/** The type of an array's items, `u32` of `arr[u32]`. Arrays of bools are kept as bytes: only their type tells them from numbers. */
+/**
+ * The type of an array's items: `u32` for `arr[u32]`. Arrays of bools are stored as bytes, so that
+ * only this type tells them from numbers.
+ */
 const itemOf = (type: string): string => type.slice('arr['.length, -1);
 const item = (list: ArrayLike<GGUFValue>, i: number, type: string): GGUFValue => (type === 'arr[bool]' ? list[i] !== 0 : list[i]);
 
-/** JSON has neither bigints nor NaN: both become strings. */
+/** Converts to JSON. Bigints and non-finite numbers become strings. */
 const toJson = (value: GGUFValue, type: string): Json => {
   if (isList(value)) {
     const list = value as ArrayLike<GGUFValue>;
@@ -81,7 +84,7 @@ const quote = (text: string): string => {
   return text.length > SHOWN_CHARACTERS ? `${quoted} ... (${text.length} characters)` : quoted;
 };
 
-/** Keys and names come unquoted, for people to copy, unless there is something odd in them. */
+/** Prints keys and names without quotes, for copying, unless they contain unusual characters. */
 const bare = (name: string): string => (/^[\w./:+@-]+$/.test(name) ? name : quote(name));
 
 const show = (value: GGUFValue, type: string): string => {
@@ -118,7 +121,10 @@ const count = (n: number): string => {
   return String(n);
 };
 
-/** The rows of a table, columns padded to their widest cell; `right` columns are numbers. */
+/**
+ * Rows of a table, with columns padded to their widest cell. Columns in `right` are aligned to the
+ * right.
+ */
 const table = (rows: readonly (readonly string[])[], right: ReadonlySet<number>): string[] => {
   const widths = rows[0]?.map((_, i) => rows.reduce((w, row) => Math.max(w, row[i].length), 0)) ?? [];
   return rows.map((row) =>
@@ -128,13 +134,13 @@ const table = (rows: readonly (readonly string[])[], right: ReadonlySet<number>)
 
 const MAKES: Readonly<Record<Wants, string>> = { logits: 'text', embeddings: 'vectors', ranks: 'ranks' };
 
-/** What canRun says, as a line. */
+/** The result of canRun as a line. */
 const sentence = (verdict: Verdict): string =>
   verdict.runs
     ? `runs: makes ${MAKES[verdict.makes]}, and takes ${size(verdict.memory_bytes)} of memory with ${verdict.context_length} tokens of context`
     : `does not run: ${printable(verdict.reason)} (${verdict.code})`;
 
-/** What a model takes of memory, part by part. */
+/** Memory use of a model, part by part. */
 export const memoryLines = (verdict: Verdict): string[] => {
   if (!verdict.runs) return [sentence(verdict)];
   const { memory, memories, memory_bytes, context_length, iq_weights } = verdict;
@@ -155,7 +161,10 @@ export const memoryLines = (verdict: Verdict): string[] => {
   ];
 };
 
-/** A GGUF's header as lines for people: what it is, its metadata (long arrays shortened), its tensors, totals, and whether it runs where that is known. */
+/**
+ * A GGUF header as lines for people: metadata (long arrays shortened), tensors and totals, and the
+ * verdict if there is one.
+ */
 export const inspect = (gguf: GGUF, verdict?: Verdict): string[] => {
   const all = inspectToJson(gguf);
   const architecture = all.architecture === null ? 'no architecture' : bare(all.architecture);

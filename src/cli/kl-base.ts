@@ -1,6 +1,9 @@
 /**
- * llama-perplexity's file of base logits (`--kl-divergence-base`): "_logits_", n_ctx, n_vocab, n_chunk (i32), the tokens (i32), then for
- * every counted position f32 scale, f32 lowest log-probability and n_vocab (made even) u16 steps above it.
+ * llama-perplexity's file of base logits (`--kl-divergence-base`).
+ *
+ * It begins with "_logits_", n_ctx, n_vocab, n_chunk (i32) and the tokens (i32). Then each counted
+ * position has an f32 scale, the lowest log-probability as f32, and n_vocab u16 steps above it,
+ * padded to an even number.
  */
 import { open, type FileHandle } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
@@ -10,7 +13,9 @@ import { rowWords } from './score.ts';
 const MAGIC = '_logits_';
 const HEADER = 20;
 
-/** Positions of a window that are counted: those of its second half whose next token is in the window. */
+/**
+ * Counted positions of a window: those in its second half whose next token is also in the window.
+ */
 export const countedOf = (nCtx: number): number => nCtx - 1 - (nCtx >> 1);
 
 const chunkWords = (nCtx: number, nVocab: number): number => rowWords(nVocab) * countedOf(nCtx);
@@ -27,7 +32,7 @@ export interface KlBase {
 
 export interface KlBaseWriter {
   write(rows: Uint16Array): Promise<void>;
-  /** Gives the file its name; without it nothing stays. */
+  /** Renames the file to its final name. Without this call, the file is deleted on close. */
   finish(): Promise<void>;
   close(): Promise<void>;
 }
@@ -38,7 +43,7 @@ const failed =
     throw new QuantletError('ERR_IO', `${what}: ${cause.message}`, { cause });
   };
 
-/** @throws ERR_IO, a full disk included */
+/** @throws ERR_IO, also for a full disk */
 export async function createKlBase(
   path: string,
   nCtx: number,
@@ -68,7 +73,7 @@ export async function createKlBase(
   };
 }
 
-/** @throws ERR_IO where the file is missing, is no such file, or is cut short */
+/** @throws ERR_IO if the file is missing, of another kind, or truncated */
 export async function openKlBase(path: string): Promise<KlBase> {
   const file = await open(path).catch((cause: NodeJS.ErrnoException): never =>
     failed(`cannot read ${path}`)(Object.assign(new Error(`${cause.message}; make it with --kl-divergence-base first`), { cause })),

@@ -1,4 +1,7 @@
-/** What llama-perplexity tells of a model against its base: means with their standard errors, percentiles. */
+/**
+ * Statistics of a model against a base, as in llama-perplexity: means with standard errors,
+ * percentiles.
+ */
 
 export interface Uncertain {
   readonly mean: number;
@@ -6,7 +9,7 @@ export interface Uncertain {
   readonly err: number;
 }
 
-/** Tokens below which llama.cpp gives no standard error. */
+/** Up to this number of values, llama.cpp gives no standard error. */
 const FEW = 10;
 
 const mean = (a: ArrayLike<number>, f = (x: number, _i: number): number => x): number => {
@@ -21,14 +24,17 @@ const uncertain = (a: ArrayLike<number>, f = (x: number): number => x): Uncertai
   return { mean: m, err: variance > 0 && a.length > FEW ? Math.sqrt(variance / (a.length - 1)) : 0 };
 };
 
-/** Between neighbours, as llama.cpp does it; `sorted` ascends. */
+/**
+ * Percentile by linear interpolation, as in llama.cpp.
+ * @param sorted values in ascending order
+ */
 const percentile = (sorted: readonly number[], fraction: number): number => {
   const p = fraction * (sorted.length - 1);
   const i = Math.floor(p);
   return (1 - (p - i)) * sorted[i] + (p - i) * sorted[Math.min(i + 1, sorted.length - 1)];
 };
 
-/** Of all counted tokens so far, in the text's order. */
+/** Values of all counted tokens so far, in the order of the text. */
 export interface KlValues {
   /** -ln p of the model and of the base. */
   readonly nll: number[];
@@ -36,13 +42,13 @@ export interface KlValues {
   readonly kld: number[];
   /** p of the model minus p of the base. */
   readonly dp: number[];
-  /** Tokens whose most probable one is the same. */
+  /** Number of tokens with the same most probable token in both. */
   same: number;
 }
 
 export const klValues = (): KlValues => ({ nll: [], nllBase: [], kld: [], dp: [], same: 0 });
 
-/** What a running line shows. */
+/** Statistics of one line of progress. */
 export function klSummary({ nll, nllBase, kld, dp, same }: KlValues) {
   const n = nll.length;
   const log = uncertain(nll);
@@ -69,7 +75,7 @@ const DP_PERCENTILES = [100, 99.9, 99, 95, 90, 75, 50, 25, 10, 5, 1, 0.1, 0];
 
 const percentName = (p: number): string => (p === 100 ? 'max' : p === 50 ? 'median' : p === 0 ? 'min' : `p${p}`);
 
-/** All of it. */
+/** All statistics, percentiles included. */
 export function klResult(values: KlValues) {
   const of = (a: readonly number[], percents: readonly number[]): { readonly [percent: string]: number } => {
     const sorted = [...a].sort((x, y) => x - y);

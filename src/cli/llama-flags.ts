@@ -1,23 +1,26 @@
 /**
- * The flags of llama.cpp's tools that have no effect here, so that a command line of theirs either runs or says why it does not. Names and arity are
- * those of llama.cpp v0.5.0's common/arg.cpp and of the tools' own parsers; flags that do work are rows of flags.ts, which come first.
+ * Flags of llama.cpp's tools that have no effect here. With them, a llama.cpp command line either
+ * runs or is refused with a reason.
+ *
+ * Names and arity are those of common/arg.cpp and the tools' own parsers in llama.cpp v0.5.0. Flags
+ * that have an effect are in flags.ts, which is searched first.
  */
 
-/** A flag of llama.cpp that this program knows and does nothing for. */
+/** A flag of llama.cpp that is known but has no effect. */
 export interface LlamaFlag {
-  /** With their dashes, llama.cpp's order. */
+  /** With dashes, in llama.cpp's order. */
   readonly spellings: readonly string[];
-  /** What the values that follow are called: one word each. In brackets: a value may be left out. */
+  /** Names of the values that follow, one word each. Brackets: the value is optional. */
   readonly values: readonly string[];
-  /** The commands whose flag it is; undefined: all that stand for a tool of llama.cpp. */
+  /** Commands that know the flag; undefined: every command that replaces a tool of llama.cpp. */
   readonly commands?: readonly string[];
   /** Accepted without effect, or refused. */
   readonly way: 'ignored' | 'refused';
-  /** Why it means nothing here, or what to do instead. */
+  /** The reason why it has no effect, or what to do instead. */
   readonly why: string;
 }
 
-/** Words that follow a flag whose value may be left out, and what they mean. */
+/** Words accepted as an optional value, and their meaning. */
 export const SWITCH_WORDS: { readonly [word: string]: 'on' | 'off' | 'auto' } = {
   on: 'on',
   enabled: 'on',
@@ -31,7 +34,7 @@ export const SWITCH_WORDS: { readonly [word: string]: 'on' | 'off' | 'auto' } = 
   '-1': 'auto',
 };
 
-/** A row is `[COMMAND,...:] SPELLING ... [VALUE ...]`. */
+/** Parses rows of the form `[COMMAND,...:] SPELLING ... [VALUE ...]`. */
 const rows = (way: LlamaFlag['way'], why: string, ...all: string[]): LlamaFlag[] =>
   all.map((row) => {
     const [, commands, rest] = /^(?:([\w,-]+): )?(.*)$/.exec(row)!;

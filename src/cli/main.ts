@@ -1,4 +1,7 @@
-/** The command line. Exit codes: 0; 1 for a file, model or run that failed, with one line that says why; 2 for bad usage; 130 on Ctrl-C, 143 on SIGTERM, 129 if the terminal is closed. */
+/**
+ * The command line. Exit codes: 0; 1 if a file, model or run failed, with one line that gives the
+ * reason; 2 for bad usage; 130 on Ctrl-C, 143 on SIGTERM, 129 if the terminal is closed.
+ */
 import { createRequire } from 'node:module';
 import type { Command } from './command.ts';
 import { allCommands, COMMAND_NAMES, loadCommand } from './commands.ts';
@@ -9,7 +12,7 @@ import { nearest } from '../nearest.ts';
 import { printableLines } from '../printable.ts';
 import { unread } from './unread.ts';
 
-/** In a pipe there is no end of a line: each flag is one, for grep. */
+/** Width for wrapping. A pipe has no width, so that each flag is on one line, for grep. */
 const terminalColumns = (): number => (process.stdout.isTTY ? process.stdout.columns : Infinity);
 
 const overview = (commands: readonly Command[]): string =>
@@ -30,7 +33,7 @@ function help(c: Command): string {
   return `quantlet ${c.name}: ${lines(c.summary)}\n\nusage: quantlet ${c.name} ${c.synopsis}\n\n${flagHelp(c.flags, c.defaults, columns)}\n\n${notes}${llama}examples:\n${examples}\n`;
 }
 
-/** Names that other programs have for what a command does. */
+/** Names that other programs use for these commands. */
 const MEANT: Readonly<Record<string, string>> = {
   info: 'inspect',
   show: 'inspect',
@@ -52,7 +55,7 @@ const MEANT: Readonly<Record<string, string>> = {
   hash: 'gguf-hash',
 };
 
-/** By its name, or by that of the tool of llama.cpp that it stands for. */
+/** Finds a command by its name or by the name of the llama.cpp tool that it replaces. */
 async function commandOf(name: string): Promise<Command> {
   const command = await loadCommand(name);
   if (command) return command;
@@ -98,29 +101,33 @@ async function main(argv: readonly string[]): Promise<number> {
   return command.run(rest, interrupt.signal);
 }
 
-/** Codes of a pipe or terminal that is closed at its other end; EOF is Windows'. */
+/** Error codes of a pipe or terminal closed at its other end. EOF is from Windows. */
 const GONE = ['EPIPE', 'EIO', 'EOF', 'ECONNRESET', 'ERR_STREAM_DESTROYED'];
 const interrupt = new AbortController();
-/** Exit codes of signals that ask for an end: Ctrl-C, a supervisor, a terminal that is closed, and Windows' Ctrl-Break. */
+/**
+ * Exit codes of signals that request an end: Ctrl-C, a supervisor, a closed terminal, Ctrl-Break on
+ * Windows.
+ */
 const ENDS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129, SIGBREAK: 149 } as const;
 let exitCode: number = ENDS.SIGINT;
-// One listener from beginning to end: in a gap between two, a signal would end the process at once.
+// The listener stays for the whole run, because a signal without a listener ends the process at
+// once.
 for (const [name, code] of Object.entries(ENDS))
   process.on(name, () => {
-    if (interrupt.signal.aborted) process.exit(code); // a second one does not wait
+    if (interrupt.signal.aborted) process.exit(code); // a second signal does not wait
     exitCode = code;
     interrupt.abort(new DOMException('interrupted', 'AbortError'));
   });
-// Nobody reads what is said beside the work: no reason to end it.
+// A failed message on stderr does not end the command.
 process.stderr.on('error', () => {});
-/** Something that the command printed could not be written, and somebody waits for it. */
+/** True if output was lost that somebody expected, for example on a full disk. */
 let lost = false;
 process.stdout.on('error', (e: NodeJS.ErrnoException) => {
-  if (interrupt.signal.aborted && unread.end) process.exit(exitCode); // a terminal that was closed takes nothing
+  if (interrupt.signal.aborted && unread.end) process.exit(exitCode); // a closed terminal cannot show anything
   if (GONE.includes(e.code ?? '')) return void unread.end?.();
   process.stderr.write(`quantlet: cannot write the output: ${e.code === 'ENOSPC' ? 'there is no space left' : e.message} (ERR_IO)\n`);
   if (unread.end) process.exit(1);
-  lost = true; // the command goes on: its file is finished all the same
+  lost = true; // the command continues, to finish its file
   process.exitCode ||= 1;
 });
 
@@ -128,10 +135,10 @@ process.stdout.on('error', (e: NodeJS.ErrnoException) => {
 export async function start(): Promise<void> {
   try {
     const code = await main(process.argv.slice(2));
-    process.exitCode = code === ENDS.SIGINT ? exitCode : code || Number(lost); // which signal it was, commands do not know
+    process.exitCode = code === ENDS.SIGINT ? exitCode : code || Number(lost); // commands return SIGINT's code for any signal
   } catch (error) {
     if (interrupt.signal.aborted) {
-      // The shell's prompt begins a line of its own behind ^C.
+      // Starts a new line after ^C, for the shell's prompt.
       if (process.stdout.isTTY) process.stdout.write('\n');
       else if (process.stderr.isTTY) process.stderr.write('\n');
       process.exitCode = exitCode;

@@ -1,40 +1,46 @@
-/** Messages as people type, paste and pipe them: readline with bracketed paste, messages of several lines, a history that outlives the program, Tab. */
+/**
+ * Reads messages that people type, paste or pipe: readline with bracketed paste, multi-line
+ * messages, a persistent history and Tab completion.
+ */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface, type Interface, type Key } from 'node:readline';
 import { cacheFolder } from '../hub/cache-folder.ts';
 
 export interface MessageInput {
-  /** Whether a person sits there. */
+  /** True if the input is a terminal. */
   readonly terminal: boolean;
-  /** Asks for the next message; undefined where the input has ended. Lines typed meanwhile are kept. */
+  /**
+   * Waits for the next message; undefined after the end of the input. Lines typed before the call
+   * are kept.
+   */
   next(): Promise<string | undefined>;
-  /** Forgets what is typed and not sent. */
+  /** Discards typed text that has not been sent. */
   clear(): void;
   close(): void;
 }
 
 export interface MessageInputOptions {
-  /** Commands that begin with a slash, for Tab, and those of them whose argument is a path. */
+  /** Slash commands for Tab completion, and those among them that take a path. */
   readonly commands: readonly string[];
   readonly pathCommands: readonly string[];
-  /** Ctrl-C while the terminal is read. */
+  /** Called on Ctrl-C while the terminal is read. */
   readonly onInterrupt: () => void;
 }
 
 const HISTORY_LINES = 1000;
-/** A terminal brackets what is pasted in two control sequences once it was asked to (xterm's mode 2004). */
+/** Control sequences that make a terminal mark pasted text (xterm's mode 2004). */
 const PASTE_ON = '\x1b[?2004h';
 const PASTE_OFF = '\x1b[?2004l';
 
-/** QUANTLET_HISTORY names the file of what was typed; empty: none is kept. */
+/** QUANTLET_HISTORY names the history file; if it is empty, no history is kept. */
 const historyFile = (): string => process.env.QUANTLET_HISTORY ?? join(cacheFolder(process.env), 'chat-history');
 
 function readHistory(file: string): string[] {
   try {
     return readFileSync(file, 'utf8').split('\n').filter(Boolean).slice(0, HISTORY_LINES);
   } catch {
-    return []; // there is none yet
+    return []; // there is no history yet
   }
 }
 
@@ -43,11 +49,14 @@ function writeHistory(file: string, lines: readonly string[]): void {
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, `${lines.join('\n')}\n`, { mode: 0o600 });
   } catch {
-    // A history that cannot be kept is no reason to lose a conversation.
+    // A history that cannot be written must not end the conversation.
   }
 }
 
-/** What Tab offers behind a line: commands, or paths behind those that take one. On Windows folders end in / or \. */
+/**
+ * Tab completions of a line: commands, or paths after a command that takes one. On Windows, folders
+ * end in / or \.
+ */
 export function completions(
   line: string,
   { commands, pathCommands }: Pick<MessageInputOptions, 'commands' | 'pathCommands'>,
@@ -84,15 +93,15 @@ export function createMessageInput(options: MessageInputOptions): MessageInput {
   let waiting: ((message: string | undefined) => void) | undefined;
   let ended = false;
   let pasting = false;
-  /** Lines of a message that goes on. */
+  /** Earlier lines of an unfinished message. */
   let pending = '';
 
   const show = (): void => {
     if (!terminal) return;
     input.setPrompt(pending === '' ? '> ' : '. ');
-    input.prompt(true); // what was typed while an answer came stays, the cursor behind it
+    input.prompt(true); // text typed during an answer stays, with the cursor after it
   };
-  /** Ctrl-E, to the end of the line, and Ctrl-U, which deletes everything before it. */
+  /** Ctrl-E goes to the end of the line, and Ctrl-U deletes everything before the cursor. */
   const clearLine = (): void => {
     input.write(null, { ctrl: true, name: 'e' });
     input.write(null, { ctrl: true, name: 'u' });
@@ -120,7 +129,8 @@ export function createMessageInput(options: MessageInputOptions): MessageInput {
     waiting = undefined;
   });
   input.on('SIGINT', options.onInterrupt);
-  // Back from Ctrl-Z (fg): readline has paused, and the program would end for want of anything to wait for.
+  // Resumes after Ctrl-Z and fg. readline has paused its input, and without an open input the
+  // program would end.
   input.on('SIGCONT', () => {
     if (terminal) stdout.write(PASTE_ON);
     input.resume();
@@ -131,7 +141,8 @@ export function createMessageInput(options: MessageInputOptions): MessageInput {
     if (key.name === 'paste-start') pasting = true;
     else if (key.name === 'paste-end') pasting = false;
     else if (key.name === 'return' && key.meta) {
-      // Alt-Enter: the message goes on in the next line.
+      // Alt-Enter starts another line of the message.
+      //
       pending += `${input.line}\n`;
       stdout.write('\n');
       clearLine();

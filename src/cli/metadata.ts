@@ -1,4 +1,4 @@
-/** Metadata that flags put in place of a file's own: --override-kv, and those of the rotary embeddings. */
+/** Flags that override metadata of the file: --override-kv and the flags for rotary embeddings. */
 import { QuantletError } from '../errors.ts';
 import type { GGUFValue } from '../gguf/types.ts';
 import type { WriteValue } from '../gguf/write.ts';
@@ -7,7 +7,7 @@ import type { METADATA_FLAGS, Values } from './flags.ts';
 
 type MetadataFlags = Values<(typeof METADATA_FLAGS)[number]>;
 
-/** The types of llama.cpp's KEY=TYPE:VALUE: what a value looks like, and what it is. */
+/** Types of llama.cpp's KEY=TYPE:VALUE, with their parsers. */
 const TYPES: { readonly [type: string]: (text: string) => GGUFValue | undefined } = {
   int: (text) => (/^-?\d+$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined),
   float: (text) => (text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : undefined),
@@ -15,10 +15,10 @@ const TYPES: { readonly [type: string]: (text: string) => GGUFValue | undefined 
   str: (text) => text,
 };
 
-/** The GGUF types in which llama-quantize writes them. */
+/** GGUF types in which llama-quantize writes overrides. */
 const WRITTEN = { number: 'f32', boolean: 'bool', string: 'str' } as const;
 
-/** What --override-kv puts into a new file. */
+/** Metadata that --override-kv writes into a new file. */
 export const writtenOverrides = (all: readonly string[] = []): Record<string, WriteValue> =>
   Object.fromEntries(
     Object.entries(overridesOf(all)).map(([key, value]) => {
@@ -27,9 +27,10 @@ export const writtenOverrides = (all: readonly string[] = []): Record<string, Wr
     }),
   );
 
-/** @throws ERR_USAGE for what is no KEY=TYPE:VALUE */
+/** @throws ERR_USAGE unless every text is KEY=TYPE:VALUE */
 export function overridesOf(all: readonly string[] = []): Record<string, GGUFValue> {
-  // A comma parts two of them where a key and a type follow: a text may hold others.
+  // A comma separates two overrides only if a key and a type follow, because a text value may
+  // contain commas.
   const each = all.flatMap((list) => list.split(/,(?=[^,=]+=(?:int|float|bool|str):)/));
   return Object.fromEntries(
     each.map((text) => {
@@ -45,11 +46,14 @@ export function overridesOf(all: readonly string[] = []): Record<string, GGUFVal
   );
 }
 
-/** Below 0 is llama.cpp's way to say that the file's is meant. */
+/** In llama.cpp a negative value means the file's value. */
 const ofFile = (value: number | undefined): number | undefined => (value === undefined || value < 0 ? undefined : value);
 const ROPE_SCALINGS = ['none', 'linear', 'yarn'];
 
-/** The option of loadModel that the flags make; `architecture` is asked for where a key begins with its name. */
+/**
+ * The option of loadModel from the flags. `architecture` is called if a key begins with the
+ * architecture's name.
+ */
 export async function metadataOf(values: MetadataFlags, architecture: () => Promise<string>): Promise<Pick<LoadOptions, 'overrideKv'>> {
   const { ropeScaling } = values;
   if (ropeScaling !== undefined && !ROPE_SCALINGS.includes(ropeScaling))

@@ -1,6 +1,9 @@
 /**
- * Outputs of all commands. A file is written next to its name and renamed when it is complete: a failure or a stop leaves nothing behind, and the old file as
- * it was. A link is followed. Devices, pipes and sockets are written to as they are (special-file.ts).
+ * Outputs of all commands.
+ *
+ * A file is written under a temporary name in the same folder and renamed after it is complete. A
+ * failure or abort removes it and leaves the old file unchanged. Links are followed. Devices, pipes
+ * and sockets are written directly (special-file.ts).
  */
 import { rmSync, type Stats } from 'node:fs';
 import { access, constants, open, readlink, realpath, rm, stat, type FileHandle } from 'node:fs/promises';
@@ -10,22 +13,28 @@ import { whyNotOnWindows } from '../hub/names.ts';
 import { replace } from '../hub/replace.ts';
 import { descriptorOf, deviceName, isLiteral, openSpecial } from './special-file.ts';
 
-/** Writes bytes from a position on; several may be under way. */
+/** Writes bytes at a position. Several writes may run at the same time. */
 export type WriteAt = (data: Uint8Array, position: number) => Promise<void>;
 
 export interface Output {
-  /** @throws ERR_IO (a full disk, say) */
+  /** @throws ERR_IO, for example on a full disk */
   readonly write: WriteAt;
-  /** Completes the output: a file gets its name. @throws ERR_IO */
+  /**
+   * Completes the output: a file is renamed to its final name.
+   * @throws ERR_IO
+   */
   finish(): Promise<void>;
-  /** Closes it. Of a file that is not finished nothing stays. */
+  /** Closes the output. An unfinished file is deleted. */
   close(): Promise<void>;
 }
 
-/** Bytes of a name in most file systems. */
+/** Limit of a file name's bytes in most file systems. */
 const MOST_BYTES = 255;
 
-/** The file that an output is written to until it is complete: in the same folder, so that renaming is one step. */
+/**
+ * Name of the file that an output is written to until it is complete: in the same folder, so that
+ * renaming is atomic.
+ */
 export function temporaryName(output: string): string {
   const ending = `.${process.pid}.part`;
   let name = basename(output);
@@ -33,7 +42,7 @@ export function temporaryName(output: string): string {
   return join(dirname(output), `${name}${ending}`);
 }
 
-/** Files that are not finished: a process that ends in haste (a second Ctrl-C) leaves none of them. */
+/** Unfinished files, deleted if the process exits early (a second Ctrl-C). */
 const unfinished = new Set<string>();
 process.on('exit', () => {
   for (const path of unfinished) rmSync(path, { force: true });
@@ -49,16 +58,19 @@ const failed =
 const notOpened = (output: string): ((error: unknown) => never) => failed(`cannot write the output: opening ${output} failed`);
 const notWritten = (output: string): ((error: unknown) => never) => failed(`writing ${output} failed`);
 
-/** `path` is a file to be replaced, or made: `old` is one that exists. A number is a file that the process has open. */
+/**
+ * Destination of an output. `path` is a file to be replaced or made, and `old` describes it if it
+ * exists. `special` is a device by its name or an open file by its descriptor.
+ */
 type Target =
   | { readonly special: string | number; readonly path?: undefined; readonly old?: undefined }
   | { readonly special?: undefined; readonly path: string; readonly old?: Stats };
 
 let stdoutIsOutput = false;
-/** Says what a command did: on standard output, unless that is where its file goes. */
+/** Reports what a command did: on stdout, or on stderr if the output itself goes to stdout. */
 export const tell = (text: string): void => void (stdoutIsOutput ? process.stderr : process.stdout).write(text);
 
-/** The end of a chain of links, also where that does not exist yet. */
+/** Follows a chain of links to its end, even if the target does not exist yet. */
 async function followed(path: string): Promise<string> {
   const missing = (error: NodeJS.ErrnoException): undefined => {
     if (error.code !== 'ENOENT') throw error;
@@ -73,7 +85,7 @@ async function followed(path: string): Promise<string> {
 }
 
 /**
- * Refuses what would fail only when the finished file gets its name.
+ * Refuses names that would only fail after the work, when the file is renamed.
  * @param platform replaced by tests
  * @throws ERR_IO
  */
@@ -84,12 +96,13 @@ export function mustNameFile(output: string, platform: string = process.platform
   };
   if (output === '') refuse('is empty');
   if (/[/]$/.test(output) || (platform === 'win32' && output.endsWith('\\'))) refuse('is a folder');
-  // Node asks Windows for the name as it is, and so makes files that other programs cannot open or delete.
+  // Node passes the name to Windows unchanged, which can create files that other programs cannot
+  // open or delete.
   const why = platform === 'win32' && !isLiteral(output) ? whyNotOnWindows(name) : undefined;
   if (why !== undefined) refuse(`cannot be the name of a file on Windows: ${why}`);
 }
 
-/** @throws ERR_IO for a folder, or where a link leads in circles */
+/** @throws ERR_IO for a folder or a cycle of links */
 async function targetOf(output: string): Promise<Target> {
   const device = deviceName(output);
   if (device !== undefined) return { special: device };
@@ -107,10 +120,10 @@ async function targetOf(output: string): Promise<Target> {
   return { path: await followed(output).catch(notOpened(output)), ...(info && { old: info }) };
 }
 
-/** False for a device, a pipe or a socket: what goes there stays there, so that it can be written only once. */
+/** False for devices, pipes and sockets, which cannot be rewritten. */
 export const isReplaceable = async (output: string): Promise<boolean> => (await targetOf(output)).path !== undefined;
 
-/** @throws ERR_USAGE if the output is one of the files that are read; ERR_IO */
+/** @throws ERR_USAGE if the output is one of the inputs; ERR_IO */
 export async function mustBeNoInput(output: string, inputs: readonly string[]): Promise<void> {
   const target = await targetOf(output);
   if (target.old === undefined) return;
@@ -121,16 +134,18 @@ export async function mustBeNoInput(output: string, inputs: readonly string[]): 
 }
 
 /**
- * Finds out before the work that an output cannot be written after it.
+ * Checks before the work that an output can be written.
  * @param inputs files that are read
- * @throws ERR_USAGE if the output is an input as well; ERR_IO if it is read-only, a folder, or in no folder that can be written
+ * @throws ERR_USAGE if the output is one of the inputs; ERR_IO if the output is read-only or a
+ * folder, or if its folder cannot be written to
  */
 export async function checkOutput(output: string, inputs: readonly string[] = []): Promise<void> {
   await mustBeNoInput(output, inputs);
   const { path, old } = await targetOf(output);
   if (path === undefined) return;
   if (old !== undefined) await access(path, constants.W_OK).catch(notOpened(output));
-  // Only making a file tells: folders have access lists, quotas and read-only disks.
+  // Creating a file is the only reliable test: folders have access lists, quotas and read-only
+  // disks.
   const temporary = temporaryName(path);
   const file = await open(temporary, 'wx').catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') notOpened(output)(error);
@@ -139,7 +154,7 @@ export async function checkOutput(output: string, inputs: readonly string[] = []
   if (file) await rm(temporary, { force: true });
 }
 
-/** Gives a file the owner and the mode of the one that it replaces, as far as this user may. */
+/** Gives a file the owner and mode of the file that it replaces, if the user's rights permit. */
 async function takeOver(file: FileHandle, { uid, gid, mode }: Stats): Promise<void> {
   const own = await file.stat();
   if (own.uid !== uid || own.gid !== gid) await file.chown(uid, gid).catch(() => undefined);
@@ -190,7 +205,7 @@ export async function openOutput(output: string, signal?: AbortSignal): Promise<
   };
 }
 
-/** @throws ERR_IO; what `fill` throws; `signal.reason` where aborted */
+/** @throws ERR_IO; errors of `fill`; `signal.reason` after an abort */
 export async function writeNewFile(output: string, fill: (write: WriteAt) => Promise<void>, signal?: AbortSignal): Promise<void> {
   const { write, finish, close } = await openOutput(output, signal);
   try {
@@ -200,6 +215,6 @@ export async function writeNewFile(output: string, fill: (write: WriteAt) => Pro
     signal?.throwIfAborted();
     throw error;
   }
-  // A finished file that stays under another name is told of, whatever was aborted meanwhile.
+  // If the complete file cannot be renamed, this error is reported even after an abort.
   await finish().finally(close);
 }

@@ -1,13 +1,16 @@
-/** A model's file written anew: what the commands that make one have in common. */
+/** Writes GGUF files; shared by the commands that make models. */
 import type { TensorInfo } from '../gguf/types.ts';
 import type { GGUFLayout, WriteValue } from '../gguf/write.ts';
 import type { ModelFiles } from '../io/model-files.ts';
 import { writeNewFile, type WriteAt } from './new-file.ts';
 
-/** Bytes that are copied at a time. */
+/** Bytes copied at a time. */
 const PIECE = 4 * 1024 * 1024;
 
-/** Writes a file of this layout; `fill` writes the tensors. @throws as writeNewFile */
+/**
+ * Writes a file with this layout; `fill` writes the tensors.
+ * @throws as writeNewFile
+ */
 export const writeNewGGUF = (
   output: string,
   { header, tensors, byteLength }: GGUFLayout,
@@ -18,7 +21,7 @@ export const writeNewGGUF = (
     output,
     async (write) => {
       await write(header, 0);
-      // What lies between tensors is written too: a pipe has no holes.
+      // Padding is written too, because a pipe cannot skip bytes.
       let end = header.length;
       for (const { offset, byteLength: size } of [...tensors, { offset: byteLength, byteLength: 0 }]) {
         if (offset > end) await write(new Uint8Array(offset - end), end);
@@ -29,7 +32,7 @@ export const writeNewGGUF = (
     signal,
   );
 
-/** The metadata of the model, byte for byte, without what told of a split. */
+/** The metadata of the model, byte for byte, without the keys that describe a split. */
 export async function metadataOf({ gguf, parts }: ModelFiles, signal: AbortSignal): Promise<Map<string, WriteValue>> {
   const metadata = new Map<string, WriteValue>();
   for (const [key, [start, end]] of gguf.metadataRanges)
@@ -37,7 +40,7 @@ export async function metadataOf({ gguf, parts }: ModelFiles, signal: AbortSigna
   return metadata;
 }
 
-/** Copies a tensor to the position `to`, piece by piece. */
+/** Copies a tensor to the position `to`, in pieces. */
 export async function copyTensor(
   write: WriteAt,
   { parts }: ModelFiles,

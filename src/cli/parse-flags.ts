@@ -1,5 +1,6 @@
 /**
- * Command lines read by the table of flags. node:util's parseArgs would refuse `-n -1` and `-p "-5 + 3"`, and read `-np 4` as `-n p 4`.
+ * Parses command lines by the table of flags. node:util's parseArgs would refuse `-n -1` and `-p
+ * "-5 + 3"`, and read `-np 4` as `-n p 4`.
  */
 import { QuantletError } from '../errors.ts';
 import { nearest } from '../nearest.ts';
@@ -8,7 +9,10 @@ import { LLAMA_FLAGS, SWITCH_WORDS, type LlamaFlag } from './llama-flags.ts';
 
 const usage = (message: string): QuantletError => new QuantletError('ERR_USAGE', message);
 
-/** Flags that llama.cpp's tools of one parser (common/arg.cpp) all take, whatever they do. */
+/**
+ * Flags that llama.cpp accepts in all tools that use common/arg.cpp, even in those without a use
+ * for them.
+ */
 const COMMON_FLAGS: readonly FlagKey[] = [
   ...TEXT_FLAGS,
   'threads',
@@ -33,7 +37,10 @@ const COMMON_FLAGS: readonly FlagKey[] = [
 ];
 const COMMON_COMMANDS = ['run', 'chat', 'serve', 'embed', 'perplexity', 'imatrix', 'tokenize'];
 
-/** A flag of llama.cpp that a command does nothing for: what follows it, and how it is answered. Undefined: it has no such flag. */
+/**
+ * Finds a llama.cpp flag that has no effect in a command; undefined if the command has no such
+ * flag.
+ */
 export function llamaFlag(spelling: string, command: string): LlamaFlag | undefined {
   const found = LLAMA_FLAGS.filter((f) => f.spellings.includes(spelling) && (f.commands?.includes(command) ?? true));
   if (found.length > 0) return found.find((f) => f.commands) ?? found[0];
@@ -55,9 +62,10 @@ export interface Parsed<K extends FlagKey> {
 }
 
 /**
- * Arguments of a command that takes these flags, and its positional ones. Where the command stands for a tool of llama.cpp, that tool's flags
- * without a meaning here are passed over, with a note on stderr where --verbose is among the flags.
- * @throws ERR_USAGE naming the flag and what was expected
+ * Parses the arguments of a command into flags and positional arguments. If the command replaces a
+ * tool of llama.cpp, flags of that tool without an effect here are skipped. With --verbose a note
+ * on stderr names them.
+ * @throws ERR_USAGE naming the flag and the expected value
  */
 export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: readonly K[], command?: string): Parsed<K> {
   const bySpelling = new Map(keys.flatMap((key) => spellingsOf(FLAGS[key]).map((spelling) => [spelling, key] as const)));
@@ -76,8 +84,8 @@ export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: rea
     }
     const equals = arg.startsWith('--') ? arg.indexOf('=') : -1;
     const written = equals < 0 ? arg : arg.slice(0, equals);
-    const spelling = written.startsWith('--') ? written.replaceAll('_', '-') : written; // as llama.cpp reads them
-    /** The value behind it; undefined where it may be, and is, left out. */
+    const spelling = written.startsWith('--') ? written.replaceAll('_', '-') : written; // as in llama.cpp
+    /** The value after the flag; undefined if it is optional and missing. */
     const value = (name: string, help = ''): string | undefined => {
       if (equals >= 0) return arg.slice(equals + 1);
       if (name.startsWith('[') && !Object.hasOwn(SWITCH_WORDS, argv[i + 1] ?? '')) return undefined;
@@ -95,7 +103,7 @@ export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: rea
     }
     const f: Flag = FLAGS[key];
     const before = values[key];
-    delete values[key]; // what was said last comes last
+    delete values[key]; // keeps the keys in the order in which they were given
     if (f.type === 'boolean') {
       if (equals >= 0) throw usage(`${spelling} takes no value`);
       values[key] = !f.off?.includes(spelling);
@@ -117,14 +125,18 @@ export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: rea
   return { values: values as Values<K>, positionals };
 }
 
-/** The flags of a command that takes nothing else. @throws ERR_USAGE for a word too many, `how` telling where words go */
+/**
+ * Parses a command that takes only flags.
+ * @param how tells the user where a positional argument belongs
+ * @throws ERR_USAGE for positional arguments
+ */
 export function parseOnlyFlags<K extends FlagKey>(argv: readonly string[], keys: readonly K[], how: string, command?: string): Values<K> {
   const { values, positionals } = parseFlags(argv, keys, command);
   if (positionals.length > 0) throw usage(`"${positionals[0]}" is not a flag; ${how}`);
   return values;
 }
 
-/** `did you mean X? ` where a long flag was misspelled or not finished. */
+/** `did you mean X? ` for a misspelled or incomplete long flag. */
 function alike(spelling: string, known: readonly string[]): string {
   if (spelling.length < 5) return '';
   const [best] = nearest(
@@ -135,7 +147,7 @@ function alike(spelling: string, known: readonly string[]): string {
   return best ? `did you mean ${best}? ` : '';
 }
 
-/** `5`, or as llama-bench has them `4-16`, `4-16+4` and `4-16*2`. */
+/** Parses `5`, or a range in llama-bench's notation: `4-16`, `4-16+4`, `4-16*2`. */
 function range(f: Flag, text: string): number[] {
   const [, first, last, sign, by] = /^(\d+)-(\d+)(?:([+*])(\d+))?$/.exec(text) ?? [];
   if (first === undefined) return [convert(f, text) as number];

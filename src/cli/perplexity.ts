@@ -1,4 +1,7 @@
-/** quantlet perplexity: how well a model predicts a text, as llama-perplexity counts it. */
+/**
+ * quantlet perplexity: measures how well a model predicts a text, by the method of
+ * llama-perplexity.
+ */
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import type { Model } from '../model.ts';
@@ -110,15 +113,15 @@ interface Options {
   signal: AbortSignal;
 }
 
-/** What one window gave, by its counted positions. */
+/** Results of one window, by counted position. */
 interface Window {
   readonly nll: Float64Array;
-  /** For a base file. */
+  /** Rows for the base file that is being written. */
   readonly rows: Uint16Array | undefined;
   readonly compared: { readonly kld: number; readonly logProb: number; readonly same: boolean }[];
 }
 
-/** All windows, one after another. */
+/** Measures all windows, in the order of the text. */
 async function measure(
   model: Model,
   scorer: Scorer,
@@ -176,7 +179,7 @@ async function measure(
     }
     if (rows) await file!.write(rows);
     if (!json) {
-      bar.end(); // on a terminal the values stand above the bar
+      bar.end(); // on a terminal the values stay above the bar
       if (kl) tell(`${chunk === 0 ? KL_HEAD : ''}${klLine(chunk + 1, kl)}`);
       else showRunning(chunk, estimate.ppl);
     }
@@ -184,7 +187,7 @@ async function measure(
   };
 
   try {
-    // The last token predicts nothing that is counted: it is not computed.
+    // A window's last token predicts no counted token, so it is not computed.
     const windows = overWindows(model, { ids, nCtx, nChunk, parallel, computed: nCtx - 1, outputsFrom: first, signal }, reader);
     let chunk = 0;
     for await (const done of windows) for (const window of done) await count(window, chunk++);

@@ -1,4 +1,4 @@
-/** How far something is, on stderr: a bar that redraws itself on a terminal, lines elsewhere. */
+/** Progress on stderr: a bar that is redrawn on a terminal, lines elsewhere. */
 import { bytesText } from '../bytes-text.ts';
 import type { DownloadProgress } from '../hub/download.ts';
 import { printable } from '../printable.ts';
@@ -9,10 +9,10 @@ const bar = (part: number): string => {
   return '█'.repeat(full) + '░'.repeat(WIDTH - full);
 };
 
-/** Milliseconds between two pictures on a terminal. */
+/** Shortest interval between two redraws, in milliseconds. */
 const REDRAW_MS = 100;
 
-/** A line on stderr that says how far something is; nothing where stderr is no terminal. */
+/** A progress text on stderr; nothing if stderr is not a terminal. */
 export function progressLine(): { set(text: string): void; end(): void } {
   const { stderr } = process;
   if (!stderr.isTTY) return { set() {}, end() {} };
@@ -30,7 +30,7 @@ export function progressLine(): { set(text: string): void; end(): void } {
   };
 }
 
-/** 3725 seconds as 1:02:05. */
+/** Formats 3725 seconds as 1:02:05. */
 export function timeText(seconds: number): string {
   const whole = Math.ceil(seconds);
   const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
@@ -38,7 +38,7 @@ export function timeText(seconds: number): string {
   return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
 
-/** A line on stderr that shows how far something is; nothing where stderr is no terminal. */
+/** A progress bar on stderr; nothing if stderr is not a terminal. */
 export function progressBar(what: string): { set(part: number): void; end(): void } {
   const { stderr } = process;
   if (!stderr.isTTY) return { set() {}, end() {} };
@@ -57,10 +57,10 @@ export function progressBar(what: string): { set(part: number): void; end(): voi
   };
 }
 
-/** Milliseconds between two lines where stderr is no terminal (a log). */
+/** Interval in milliseconds between two lines if stderr is not a terminal. */
 const LINE_MS = 10_000;
 
-/** Shows a download: bytes, part, speed since it began. */
+/** Shows a download: bytes, fraction, average speed. */
 export function downloadProgress(file: string): DownloadProgress {
   const name = printable(file);
   const { stderr } = process;
@@ -75,7 +75,7 @@ export function downloadProgress(file: string): DownloadProgress {
       const now = performance.now();
       if (began === 0) [began, from] = [now, loaded];
       else if (now - shown < (terminal ? REDRAW_MS : LINE_MS) && loaded !== total) return;
-      else if (!terminal && loaded === total && now - began < LINE_MS) return; // short ones: the first line says it all
+      else if (!terminal && loaded === total && now - began < LINE_MS) return; // a short download needs only its first line
       shown = now;
       const speed = now - began > 500 ? `, ${bytesText(Math.round(((loaded - from) * 1000) / (now - began)))}/s` : '';
       const of = total === undefined ? bytesText(loaded) : `${bytesText(loaded)} of ${bytesText(total)}`;

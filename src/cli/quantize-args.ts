@@ -1,14 +1,14 @@
-/** The arguments of quantlet quantize that have no flag. */
+/** Positional arguments of quantlet quantize. */
 import { QuantletError } from '../errors.ts';
 import type { Ftype } from '../quantize/ftype.ts';
 import { FTYPES, parseFtype } from '../quantize/ftype.ts';
 
-/** What llama-quantize's arguments without a flag mean. */
+/** The parsed positional arguments, as in llama-quantize. */
 export interface QuantizeArgs {
   readonly input: string;
   readonly output: string;
   readonly ftype: Ftype;
-  /** Undefined where it was not given. */
+  /** Undefined: not given. */
   readonly nthreads: number | undefined;
 }
 
@@ -25,8 +25,8 @@ const isFtype = (text: string): boolean => {
 };
 
 /**
- * `IN [OUT] TYPE [nthreads]`: where the second argument is a type there is no OUT, and the file is ggml-model-TYPE.gguf beside IN.
- *
+ * Parses `IN [OUT] TYPE [nthreads]`. If the second argument is a type, the output is
+ * ggml-model-TYPE.gguf in the folder of IN.
  * @throws QuantletError ERR_USAGE
  */
 export const parseQuantizeArgs = (positionals: readonly string[]): QuantizeArgs => {

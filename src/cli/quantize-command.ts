@@ -1,4 +1,4 @@
-/** quantlet quantize: llama-quantize's command line. */
+/** quantlet quantize: the command line of llama-quantize. */
 import { defaultThreads } from '../threads/node.ts';
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
@@ -34,17 +34,21 @@ const KEYS = [
   'help',
 ] as const;
 
-/** Of a pattern that is refused. */
+/** Limit for quoting a pattern in an error. */
 const SHOWN_CHARACTERS = 200;
 
-/** `attn_v=q6_K`: the last equals sign parts pattern and type, since a pattern may hold one. */
+/**
+ * Parses `attn_v=q6_K`. The last equals sign separates pattern and type, because the pattern may
+ * contain one.
+ */
 function parseTensorTypeRule(text: string): readonly [pattern: RegExp, type: TypeTraits] {
   const equals = text.lastIndexOf('=');
   if (equals < 1) throw new QuantletError('ERR_USAGE', `--tensor-type is "${text}", expected NAME=TYPE: attn_v=q6_K, say`);
   const type = parseTensorType(text.slice(equals + 1));
   try {
     const pattern = new RegExp(text.slice(0, equals), 'i');
-    for (const name of ['', '\u0100']) pattern.test(name); // V8 finds at its first use, for either kind of string, that it has too many groups
+    // V8 reports too many groups only at the first use, separately for Latin-1 and two-byte strings.
+    for (const name of ['', '\u0100']) pattern.test(name);
     return [pattern, type];
   } catch (cause) {
     const shown = text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}... (${text.length} characters)` : text;
@@ -103,7 +107,7 @@ export const quantize: Command = {
       (includeWeights?.some((part) => name.includes(part)) ?? true) && !(excludeWeights ?? []).some((part) => name.includes(part));
     const importance =
       imatrix === undefined ? {} : { imatrix: withTensors(await openImatrix(imatrix, signal), wanted), imatrixName: imatrix };
-    // Every build quantises to the same bits, so the one that runs everywhere is taken.
+    // All builds quantise to the same bits, so take the one that runs everywhere.
     const module = await platform.module(pickBuild(platform.features(), 'simd'));
     const model = await openModelFiles(platform, input, signal);
     const pool = createRowsPool(module, nthreads);
@@ -119,7 +123,7 @@ export const quantize: Command = {
         output,
         ftype,
         quantizeRows: pool.quantizeRows,
-        // One job more than threads: while it is read or written, all of them compute.
+        // One more job than threads keeps all threads busy while one job reads or writes.
         nthreads: nthreads + 1,
         signal,
         onProgress: ({ doneBytes, totalBytes }) => bar.set(doneBytes / totalBytes),

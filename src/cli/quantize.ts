@@ -1,4 +1,4 @@
-/** A model file quantised into another: rows are read, converted and written by several jobs at once. */
+/** Quantises a model file into another. Several jobs at a time read, convert and write rows. */
 import { QuantletError } from '../errors.ts';
 import type { OpenedGGUF } from '../gguf/split.ts';
 import type { Ftype } from '../quantize/ftype.ts';
@@ -11,12 +11,13 @@ import { checkOutput, type WriteAt } from './new-file.ts';
 import { writeNewGGUF } from './new-gguf.ts';
 import type { TypeTraits } from '../type-traits.ts';
 
-/** 4 MiB of f32: enough that a job's overhead vanishes, little enough that many fit in memory. */
+/** 4 MiB of f32: large enough to hide a job's overhead, small enough for many jobs in memory. */
 const ELEMENTS_PER_JOB = 1024 * 1024;
 
 /**
- * Brings `nrows` rows of `ne0` elements from one type to another: `data` holds rows of `from`, the answer rows of `to`.
- * May run elsewhere and at the same time as others. `data` is not to be written to or transferred: it may be a view of the model.
+ * Converts `nrows` rows of `ne0` elements: `data` has rows of type `from`, the result rows of type
+ * `to`. Calls may run concurrently and on other threads. `data` must not be written to or
+ * transferred, because it may be a view of the model.
  */
 export type QuantizeRows = (rows: Rows) => Uint8Array | Promise<Uint8Array>;
 
@@ -24,21 +25,21 @@ export interface QuantizeProgress {
   readonly tensor: string;
   readonly from: TypeTraits;
   readonly to: TypeTraits;
-  /** Bytes of the source that are done, and all of them. */
+  /** Processed bytes of the source, and its size. */
   readonly doneBytes: number;
   readonly totalBytes: number;
 }
 
 export interface QuantizeFileOptions extends QuantizeOptions {
   readonly model: OpenedGGUF;
-  /** Paths of the model's files: the output must be none of them. */
+  /** Paths of the model's files. The output must not be one of them. */
   readonly inputs: readonly string[];
   readonly output: string;
   readonly ftype: Ftype;
-  /** Plan, and write nothing. */
+  /** Plan only, write nothing. */
   readonly dryRun?: boolean;
   readonly quantizeRows: QuantizeRows;
-  /** How many jobs run at the same time. */
+  /** Number of jobs at the same time. */
   readonly nthreads: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: QuantizeProgress) => void;
@@ -46,9 +47,12 @@ export interface QuantizeFileOptions extends QuantizeOptions {
 
 export interface QuantizeSummary {
   readonly tensors: number;
-  /** How many tensors are of each type. */
+  /** Number of tensors of each type. */
   readonly types: Readonly<Record<string, number>>;
-  /** Tensors whose rows the blocks of their type do not divide, and that got another one. */
+  /**
+   * Tensors with a fallback type, because the block size of their intended type does not divide
+   * their rows.
+   */
   readonly fallbacks: readonly PickedType[];
   readonly sourceBytes: number;
   readonly targetBytes: number;
@@ -66,7 +70,7 @@ const checkRows = (type: TypeTraits, data: Uint8Array, job: RowsJob, what: strin
   );
 };
 
-/** Says of which tensor the rows were that cannot be quantised. */
+/** Adds the tensor's name to an error about rows that cannot be quantised. */
 const ofTensor = (job: RowsJob, cause: unknown): unknown =>
   cause instanceof QuantletError && cause.code === 'ERR_INVALID_ARGUMENT'
     ? new QuantletError(cause.code, `tensor "${job.tensor.name}", rows from byte ${job.start} on: ${cause.message}`, { cause })
@@ -90,7 +94,9 @@ const runJob = async (job: RowsJob, write: WriteAt, options: QuantizeFileOptions
   await write(rows, job.target);
 };
 
-/** Runs all jobs, `nthreads` at a time; the first failure stops the others before it is thrown. */
+/**
+ * Runs all jobs, `nthreads` at a time. The first failure aborts the other jobs and is then thrown.
+ */
 const runAll = async (
   jobs: Iterator<RowsJob>,
   nthreads: number,
@@ -116,10 +122,10 @@ const runAll = async (
 };
 
 /**
- * Writes a quantised copy of a model. Memory is bounded by `nthreads` jobs of a few MiB; the output appears under its name
- * when it is complete, and nothing stays behind where something fails or is aborted.
- *
- * @throws QuantletError ERR_USAGE, ERR_IO (a full disk, say), ERR_GGUF_INVALID for weights that are not finite; as planQuantize; `signal.reason` where aborted
+ * Writes a quantised copy of a model. Memory is bounded by `nthreads` jobs of a few MiB. The output
+ * gets its name only after it is complete; a failure or an abort removes it.
+ * @throws QuantletError ERR_USAGE, ERR_IO (for example on a full disk), ERR_GGUF_INVALID for
+ * weights that are not finite; as planQuantize; `signal.reason` after an abort
  */
 export const quantizeFile = async (options: QuantizeFileOptions): Promise<QuantizeSummary> => {
   const { model, output, signal, onProgress, dryRun } = options;

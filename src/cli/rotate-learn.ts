@@ -1,4 +1,7 @@
-/** quantlet rotate --learn: the model and the text for learning rotations, and the file that it can be gone on with from. */
+/**
+ * quantlet rotate --learn: loads the model and the text for learning rotations, and writes
+ * checkpoints to continue from.
+ */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import type { HParams } from '../arch/hparams.ts';
@@ -29,21 +32,27 @@ import { progressBar } from './progress.ts';
 
 export interface LearnFlags {
   readonly text: string;
-  /** The file that says how far it is; one that is there is gone on with. */
+  /** File of the progress. If it exists, learning continues from it. */
   readonly checkpoint: string | undefined;
   readonly steps: number;
   readonly rate: number;
   readonly seed: number;
   readonly threads: number;
-  /** Elements that R4 transforms together, 0 without it. */
+  /** Elements that R4 transforms together; 0: no R4. */
   readonly r4: number;
 }
 
-/** Random Hadamard matrices of which the best are gone on from, and how far apart their seeds are: the first has the seed's own. */
+/**
+ * Number of random Hadamard matrices to try; learning continues from the best. Their seeds are
+ * SEED_STEP apart, beginning with the given seed.
+ */
 const STARTS = 8;
 const SEED_STEP = 0x9e3779b1;
 
-/** Tensors that the loss knows; the others of a llama model would change it. */
+/**
+ * Tensors that the loss function includes. A llama model with any other tensor computes something
+ * else, so it is refused.
+ */
 const KNOWN =
   /^(token_embd|output|output_norm|rope_freqs|blk\.\d+\.(attn_norm|ffn_norm|attn_q|attn_k|attn_v|attn_output|ffn_gate|ffn_up|ffn_down))\.weight$/;
 
@@ -119,7 +128,7 @@ export async function learn(
   }
 }
 
-/** A matrix as f32, its columns times the weights of a norm. */
+/** A matrix as f32, with its columns multiplied by the weights of a norm. */
 async function tensorOf(
   engine: Engine,
   model: ModelFiles,
@@ -145,7 +154,7 @@ async function tensorOf(
   return result;
 }
 
-/** Hadamard's matrices. */
+/** Dense matrices of the random Hadamard rotations, as a start for learning. */
 async function startOf(engine: Engine, rotations: MatrixRotations, { nEmbd, headDim, nLayer }: HParams): Promise<Learned> {
   const dense = async (n: number, rotation: Rotation): Promise<LearnedMatrix> => {
     const one = engine.tensor('f32', [n, n], { data: Float32Array.from({ length: n * n }, (_, i) => (i % (n + 1) === 0 ? 1 : 0)) });
@@ -161,7 +170,10 @@ async function startOf(engine: Engine, rotations: MatrixRotations, { nEmbd, head
   return { step: 0, loss: Infinity, r1: await dense(nEmbd, rotations.r1), r2 };
 }
 
-/** A GGUF of the matrices and their momentum: `run` tells the model, the text and the flags. */
+/**
+ * The checkpoint: a GGUF file of the matrices and their momentum. `run` identifies the model, the
+ * text and the flags.
+ */
 const STEP_KEY = 'quantlet.learn.step';
 const LOSS_KEY = 'quantlet.learn.loss';
 const PARTS = ['x', 'momentum', 'best'] as const;
@@ -182,7 +194,10 @@ async function writeCheckpoint(path: string, { step, loss, r1, r2 }: Learned, ru
   await writeNewFile(path, (write) => write(writeGGUF(metadata, tensors), 0), signal);
 }
 
-/** @throws ERR_INVALID_ARGUMENT where it is of another model, text, or other flags; as readGGUF */
+/**
+ * @throws ERR_INVALID_ARGUMENT if the checkpoint belongs to another model, text or other flags; as
+ * readGGUF
+ */
 async function readCheckpoint(path: string, run: string): Promise<Learned> {
   const file = await readFile(path).catch(unreadable('the checkpoint', path));
   const gguf = await readGGUF(toBytes(file));

@@ -1,4 +1,7 @@
-/** quantlet rotate: a copy of a model that computes the same with fewer outliers, to be quantised afterwards. */
+/**
+ * quantlet rotate: writes a copy of a model that computes the same with fewer outliers, for
+ * quantising.
+ */
 import { resolve } from 'node:path';
 import { bytesText } from '../bytes-text.ts';
 import { readHParams } from '../arch/hparams.ts';
@@ -46,15 +49,18 @@ const KEYS = [
   'help',
 ] as const satisfies readonly FlagKey[];
 
-/** Types that a rotation leaves a matrix in: its own. */
+/** Matrix types that a rotation can process; it keeps the type. */
 type FloatName = 'f32' | 'f16' | 'bf16';
 
-/** Elements of rows that are turned at once, where no column has to be whole. */
+/** Elements rotated at a time if only rows are rotated. */
 const ELEMENTS_AT_ONCE = 2 ** 20;
-/** Bytes of the engine beside tensors: plans and what threads work in. */
+/** Bytes that the engine needs besides tensors: plans and the threads' scratch. */
 const ROOM = 2 ** 24;
 
-/** Pieces that are turned at once: of rows alone as many as are quick to read, of columns all rows. */
+/**
+ * Pieces rotated at a time. Row rotations take ELEMENTS_AT_ONCE elements, column rotations need all
+ * rows.
+ */
 function* stepsOf(tensor: RotatedTensor): Generator<Piece> {
   if (typeof tensor.change === 'string') return;
   const rows = Math.max(1, Math.floor(ELEMENTS_AT_ONCE / rowLength(tensor.source)));
@@ -64,7 +70,7 @@ function* stepsOf(tensor: RotatedTensor): Generator<Piece> {
   }
 }
 
-/** The bytes of a piece of a matrix, turned, in its own type. */
+/** Rotates a piece of a matrix. Returns its bytes in the matrix's type. */
 async function turn(engine: Engine, info: TensorInfo, piece: Piece, data: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
   const { type } = info;
   const floats = type === TYPE.f32;
@@ -93,14 +99,14 @@ function mustBeFinite({ name, type }: TensorInfo, data: Uint8Array, what: string
   );
 }
 
-/** Ones of a norm whose weights are folded. */
+/** Ones, the weights of a norm that has been folded into the next matrices. */
 const onesOf = ({ type, ne }: TensorInfo): Uint8Array => {
   const bits = type === TYPE.f32 ? Uint32Array.of(0x3f800000) : Uint16Array.of(type === TYPE.f16 ? 0x3c00 : 0x3f80);
   const one = new Uint8Array(bits.buffer);
   return Uint8Array.from({ length: ne[0] * one.length }, (_, i) => one[i % one.length]);
 };
 
-/** Elements that an engine holds at once. */
+/** Number of elements in the largest step. */
 const mostElements = ({ tensors }: RotationPlan): number =>
   tensors.reduce((most, t) => [...stepsOf(t)].reduce((n, { from, to }) => Math.max(n, (to - from) * rowLength(t.source)), most), 0);
 
@@ -108,7 +114,7 @@ interface Work {
   readonly model: ModelFiles;
   readonly plan: RotationPlan;
   readonly output: string;
-  /** Numbers that the new file's metadata has of it. */
+  /** Numbers about the rotation for the new file's metadata. */
   readonly facts: Readonly<Record<string, number>>;
   readonly threads: number;
   readonly signal: AbortSignal;
@@ -122,7 +128,7 @@ async function writeRotated({ model, plan, output, facts, threads, signal, onPro
     metadata,
     plan.tensors.map(({ name, source: { type, ne, nDims } }) => ({ name, type, ne: ne.slice(0, nDims) })),
   );
-  // A matrix in its own type twice, as f32, and once more where columns are turned.
+  // Per element: twice the matrix's own type, once f32, and once more f32 if columns are rotated.
   const engine = await createEngineOn(platform, { threads, memoryBytes: ROOM + 16 * mostElements(plan) });
   const fill = async (write: WriteAt): Promise<void> => {
     let done = 0;
@@ -153,7 +159,7 @@ async function writeRotated({ model, plan, output, facts, threads, signal, onPro
   return layout.byteLength;
 }
 
-/** Vectors that are folded are f32, as converters write them. */
+/** Reads a vector to be folded. It must be f32, as converters write it. */
 function vectorOf(model: ModelFiles, info: TensorInfo): Promise<Float32Array> {
   const { name, type } = info;
   if (type !== TYPE.f32)

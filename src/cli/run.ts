@@ -1,4 +1,4 @@
-/** quantlet run: continue a text, as llama-completion does. */
+/** quantlet run: continues a text, like llama-completion. */
 import { readFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import { draftTimings, predictedPerSecond, type GenerateOptions, type GenerationResult } from '../generate/generate.ts';
@@ -85,7 +85,7 @@ export const run: Command = {
       await checkOutput(values.promptCache, filesRead(values)).catch(cacheFailed(values.promptCache));
       endUnread(() => (gone = true)); // the cache is still written
     } else endUnread();
-    // The prompt is computed at once: what it needs is optimised then.
+    // The prompt follows at once and warms up its own kernels.
     const model = await openModel(values, signal, { warmUp: values.warmup === false ? false : 'short', firstPrompt: prompt });
     try {
       const promptIds = model.tokenize(prompt, { parseSpecial: true });
@@ -112,9 +112,10 @@ export const run: Command = {
 type Texts = AsyncGenerator<string, GenerationResult>;
 
 /**
- * The text behind the prompt. It ends where the context is full, as llama-completion's does, or goes on with --context-shift: behind the first
- * --keep tokens the older half of the others is left out, and what is left is read again.
- * @throws ERR_CONTEXT_FULL before anything is generated where the prompt does not fit
+ * Generates the text after the prompt. It ends at a full context, as in llama-completion. With
+ * --context-shift it continues: the first --keep tokens stay, the older half of the others is
+ * dropped, and the rest is computed again.
+ * @throws ERR_CONTEXT_FULL before generating if the prompt does not fit
  */
 function generate(model: Model, promptIds: readonly number[], options: GenerateOptions, { contextShift, keep = 0 }: RunFlags): Texts {
   if (contextShift && (options.grammar ?? options.responseFormat) !== undefined)
@@ -127,7 +128,8 @@ function generate(model: Model, promptIds: readonly number[], options: GenerateO
       `the prompt has ${promptIds.length} tokens, the context ${contextLength}; shorten the prompt or give a larger -c`,
     );
   const { maxTokens = -1 } = options;
-  // Behind the last cell there is room for one token more, from which nothing is computed. What does not fit ends as if nothing had been asked.
+  // One token more than the context fits, because nothing is computed from the last one. A limit
+  // that does not fit is dropped, so that generation ends at the full context.
   const fits = (model.encoder ? 1 : promptIds.length) + maxTokens <= contextLength + 1;
   const generation = model.generate(promptIds, {
     ...options,
@@ -146,7 +148,10 @@ async function drained(texts: Texts): Promise<GenerationResult> {
   }
 }
 
-/** Writes a generation after its prompt as it comes, until it is `gone` who reads it; `begun`: there is text before it. */
+/**
+ * Prints the prompt and then the generation as it comes, until `gone` returns true.
+ * @param begun text was printed before
+ */
 async function show(prompt: string, begun: boolean, texts: Texts, gone: () => boolean): Promise<GenerationResult | undefined> {
   let lastLine = '';
   const write = (text: string): void => {
@@ -159,19 +164,19 @@ async function show(prompt: string, begun: boolean, texts: Texts, gone: () => bo
       const step = await texts.next();
       if (step.done) return step.value;
       if (gone()) return undefined;
-      // The first piece of a sentence carries the space that SentencePiece puts before words.
+      // SentencePiece puts a space before the first word; drop it at the start of the output.
       write(begun ? step.value : step.value.replace(/^ /, ''));
       begun ||= step.value !== '';
     }
   } catch (error) {
-    if (lastLine !== '' && error instanceof QuantletError) process.stdout.write('\n'); // the message gets a line of its own
+    if (lastLine !== '' && error instanceof QuantletError) process.stdout.write('\n'); // the error gets a line of its own
     throw error;
   } finally {
     await texts.return(undefined as never);
   }
 }
 
-/** Of -p and -f the one that was given last counts, as in llama.cpp; without either a text that is piped in. */
+/** The prompt: of -p and -f the one given last, as in llama.cpp; otherwise piped text. */
 async function readPrompt(values: RunFlags): Promise<string> {
   const prompt = await givenText(values, 'prompt', 'file', 'the prompt');
   if (prompt === undefined) return isPiped() ? withoutLastBreak(textLines(await readStdin())) : '';
@@ -181,7 +186,7 @@ async function readPrompt(values: RunFlags): Promise<string> {
 
 type PromptCacheFlags = Values<'promptCache' | 'promptCacheAll' | 'promptCacheRo'>;
 
-/** -n 0 computes nothing. */
+/** With -n 0 nothing is computed, so there is nothing to write. */
 const writesCache = ({ promptCacheRo, predict }: Values<'promptCacheRo' | 'predict'>): boolean => !promptCacheRo && predict !== 0;
 
 const cacheFailed =
@@ -191,9 +196,13 @@ const cacheFailed =
     throw new QuantletError(cause.code, `cannot write the prompt cache ${path}: ${cause.message}`, { cause });
   };
 
-/** A file that is missing, or empty as in llama.cpp, is made after the run. @throws ERR_STATE for one of another model, ERR_SOURCE */
+/**
+ * Loads the prompt cache. A file that is missing, or empty as in llama.cpp, is written after the
+ * run.
+ * @throws ERR_STATE for a cache of another model, ERR_SOURCE
+ */
 async function readPromptCache(model: Model, { promptCache: path }: PromptCacheFlags, signal: AbortSignal): Promise<void> {
-  if (path === undefined || !(await isReplaceable(path))) return; // a device or a pipe keeps nothing that could be read
+  if (path === undefined || !(await isReplaceable(path))) return; // a device or pipe has no stored cache
   const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) =>
     cause.code === 'ENOENT' ? undefined : unreadable('the prompt cache', path)(cause),
   );

@@ -1,24 +1,32 @@
-/** Rows of logits judged by kernels in a small memory of their own: an e^x for every entry of the vocabulary is too much for JavaScript. */
+/**
+ * Scores rows of logits by kernels in a small memory of their own. JavaScript is too slow for e^x
+ * of every entry of the vocabulary.
+ */
 import { instantiate } from '../wasm/load.ts';
 import { createAllocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, createMemory } from '../wasm/memory.ts';
 
-/** Log-probabilities more than this below the best are stored as the lowest. */
+/** Log-probabilities more than this below the best one are stored as the lowest. */
 const RANGE = 16;
 
-/** u16 of a row of a base file: f32 scale, f32 lowest log-probability, nVocab steps above it, made even. */
+/**
+ * Number of u16 in a base file's row: f32 scale, f32 lowest log-probability, nVocab steps above it,
+ * padded to an even number.
+ */
 export const rowWords = (nVocab: number): number => 2 * Math.ceil(nVocab / 2) + 4;
 
 export interface Scorer {
-  /** Takes a row in; the other functions are about this one. */
+  /** Loads a row, which the other functions then use. */
   load(logits: Float32Array): void;
-  /** ln p of a token; NaN where a logit is NaN or infinite. */
+  /** ln p of a token; NaN if a logit is NaN or infinite. */
   logProb(id: number): number;
   /** The most probable token. */
   top(): number;
-  /** The row as llama-perplexity's base files hold it (log_softmax of its perplexity.cpp). */
+  /** Packs the row for llama-perplexity's base files (log_softmax in its perplexity.cpp). */
   pack(row: Uint16Array): void;
-  /** KL divergence from the row of a base file, and that row's ln p of a token and most probable token. */
+  /**
+   * KL divergence from a base file's row, and that row's ln p of a token and most probable token.
+   */
   compare(row: Uint16Array, id: number): { readonly kld: number; readonly logProb: number; readonly top: number };
 }
 

@@ -1,4 +1,4 @@
-/** What `quantlet serve` reads and writes in folders: models, files for pages, saved slots. */
+/** Files and folders of `quantlet serve`: models, static files, saved slots, batches. */
 import { createReadStream } from 'node:fs';
 import { appendFile, mkdir, readdir, readFile, realpath, rm, stat, truncate } from 'node:fs/promises';
 import { basename, extname, join, sep } from 'node:path';
@@ -12,10 +12,13 @@ import { whyNoName } from '../hub/names.ts';
 import { writeNewFile } from './new-file.ts';
 import { unreadable } from './command.ts';
 
-/** A model's name: its file's, without what says that it is a GGUF file or the first of several. */
+/** A model's name: its file name without `.gguf` and without the number of a first part. */
 export const modelName = (path: string): string => basename(path).replace(/(?:-00001-of-\d{5})?\.gguf$/i, '');
 
-/** The models of a folder by their names. Of a split one the first file stands for all; projectors, drafters and importance matrices are no models. */
+/**
+ * The models in a folder, sorted by name. The first part stands for a split model. Projectors,
+ * drafters and importance matrices are skipped.
+ */
 export async function modelsIn(folder: string): Promise<string[]> {
   const names = await readdir(folder).catch(unreadable('the folder of --models-dir', folder));
   const models = names.filter(
@@ -25,7 +28,7 @@ export async function modelsIn(folder: string): Promise<string[]> {
   return models.sort().map((name) => join(folder, name));
 }
 
-/** Content types by a name's ending; all else is bytes. */
+/** Content types by file extension; others are served as bytes. */
 const TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
   '.gif': 'image/gif',
@@ -48,7 +51,8 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * The files of a folder for createHandler's `files`. Nothing outside it is served, whatever a path or a link says, and no name that begins with a dot.
+ * Serves the files of a folder, for `files` of createHandler. Never serves a file outside of it,
+ * even through links or `..`, nor a name that begins with a dot.
  * @param platform replaced by tests
  */
 export async function folderFiles(
@@ -61,7 +65,8 @@ export async function folderFiles(
     if (parts.some((part) => part.startsWith('.') || /[\\\0:]/.test(part))) return undefined;
     const file = await realpath(join(root, ...parts)).catch(() => undefined);
     if (file === undefined || (file !== root && !file.startsWith(root + sep))) return undefined;
-    // Windows has other names for a file: devices, dots at the end, and ENV~1 for .env.
+    // Windows has other names for the same file: devices, trailing dots, and short names (ENV~1 for
+    // .env).
     const names = platform === 'win32' ? [...parts, ...file.slice(root.length).split(sep).slice(1)] : [];
     if (names.some((name) => name.startsWith('.') || whyNoName(name) !== undefined)) return undefined;
     const info = await stat(file);
@@ -89,11 +94,11 @@ const isThere = (path: string): Promise<boolean> =>
     () => false,
   );
 
-/** Saved slots in a folder; more than these are refused, because every one may be as large as the cache. */
+/** Largest number of saved slots, because each may be as large as the cache. */
 const MOST_SLOTS = 64;
 const ENDING = '.slot';
 
-/** A folder as createHandler's `slotStore`. It is made where it is not there. */
+/** A folder as `slotStore` of createHandler. It is created if missing. */
 export async function folderSlots(folder: string): Promise<SlotStore> {
   await mkdir(folder, { recursive: true }).catch(unreadable('the folder of --slot-save-path', folder));
   const pathOf = (name: string): string => join(folder, name + ENDING);
@@ -108,7 +113,7 @@ export async function folderSlots(folder: string): Promise<SlotStore> {
       const saved = (await readdir(folder)).filter((other) => other.endsWith(ENDING));
       if (!saved.includes(file)) {
         if (saved.length >= MOST_SLOTS) refuse(409, `${MOST_SLOTS} slots are saved already; save over one of them.`, 'too_many_saved');
-        // Disks of Windows and macOS take names that differ in case alone for one.
+        // File systems of Windows and macOS ignore case in names.
         if (await isThere(pathOf(name)))
           refuse(
             409,
@@ -122,10 +127,10 @@ export async function folderSlots(folder: string): Promise<SlotStore> {
   };
 }
 
-/** Whole or not at all: half of a file would be read as damaged. */
+/** Replaces a file atomically: half of a file would be reported as damaged. */
 const replaceFile = (path: string, bytes: Uint8Array): Promise<void> => writeNewFile(path, (write) => write(bytes, 0));
 
-/** The pieces of a file; none of one that is not there. */
+/** The chunks of a file; none if it does not exist. */
 export async function* fileBytes(path: string): AsyncGenerator<Uint8Array, void> {
   try {
     for await (const piece of createReadStream(path, { highWaterMark: 2 ** 20 })) yield piece as Uint8Array;
@@ -134,7 +139,7 @@ export async function* fileBytes(path: string): AsyncGenerator<Uint8Array, void>
   }
 }
 
-/** A folder as openBatches' store. It is made where it is not there. */
+/** A folder as the store of openBatches. It is created if missing. */
 export async function folderBatches(folder: string): Promise<BatchStore> {
   await mkdir(folder, { recursive: true }).catch(unreadable('the folder of --batch-dir', folder));
   const pathOf = (name: string): string => join(folder, name);

@@ -1,4 +1,4 @@
-/** quantlet serve: OpenAI's and llama-server's HTTP interface over a model. */
+/** quantlet serve: the HTTP API of OpenAI and llama-server for a model. */
 import { stat } from 'node:fs/promises';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
@@ -104,11 +104,14 @@ const KEYS = [
 type Flags = Values<(typeof KEYS)[number]>;
 
 const POOLINGS = ['mean', 'cls', 'last', 'rank'];
-/** Files may take longer to arrive than requests: the handler ends them where nothing comes. */
+/**
+ * Time limit for uploads. It is longer than for requests, because the handler itself ends stalled
+ * uploads.
+ */
 const UPLOAD_SECONDS = 3600;
-/** Milliseconds for answers to say that they are cut short, when they have not ended by themselves. */
+/** Milliseconds in which unfinished answers can report that they were cut off. */
 const END_MS = 1000;
-/** A context nobody asked for: each of the parallel answers has one, and caches grow with it. */
+/** Default context, because each parallel answer has its own and caches grow with it. */
 const CONTEXT = 4096;
 
 export const serve: Command = {
@@ -132,11 +135,12 @@ export const serve: Command = {
     const stopping = new AbortController();
     const stop = (): void => stopping.abort(new DOMException('stopped', 'AbortError'));
     let interrupted = 130;
-    const terminated = (): void => void (interrupted = 0); // a supervisor takes any other code for a failure
+    const terminated = (): void => void (interrupted = 0); // a supervisor takes any other exit code for a failure
     process.once('SIGTERM', terminated);
     onAbort(signal, stop);
 
-    // The port is open while the model loads: clients get status 503, and a supervisor sees that the process is up.
+    // The port is open while the model loads. Clients get status 503, and a supervisor sees that
+    // the process is running.
     const loading = new HttpError(503, 'Loading model', { code: 'unavailable', headers: { 'retry-after': '1' } });
     let handler = (request: Request): Promise<Response> => Promise.resolve(errorResponse(loading, clientErrorBody(request)));
     let active = 0;
@@ -197,14 +201,17 @@ function stallMsOf({ timeout = 60 }: Flags): number {
   return Math.min(timeout * 1000, 2 ** 31 - 1);
 }
 
-/** Origins as --cors gives them. */
+/** The origins of --cors. */
 function corsOf({ cors = ['localhost'] }: Flags): NonNullable<HandlerOptions['cors']> {
   const origins = cors.flatMap((list) => list.split(',')).map((origin) => origin.trim());
   if (origins.includes('*')) return true;
   return origins.filter((origin) => origin !== '' && origin !== 'none');
 }
 
-/** One model, which is there before anybody is answered, or several that are loaded on demand; and what is said of them when they are served. */
+/**
+ * The models to serve: one, loaded before the first answer, or several, loaded on demand. `said` is
+ * the line to print when the server is ready.
+ */
 async function modelsOf(
   values: Flags,
   defaults: RequestDefaults,
@@ -222,8 +229,9 @@ async function modelsOf(
     const name = alias ?? modelName(file.model);
     const model = await openModel(file, signal, { parallel, name, contextLength: values.ctx ?? undefined, ...template });
     try {
-      if (template.chatTemplate !== undefined) void model.chatTemplate; // one that does not parse is told now, not to every client
-      // Bounds, tokens that are none, and grammars that do not parse are told now.
+      if (template.chatTemplate !== undefined) void model.chatTemplate; // reports a template that does not parse now, not to every client
+      // Checks the defaults now, because every request would fail otherwise: bounds, token ids and
+      // grammars.
       const { tokenizer } = model.internals;
       createSampler(defaults, tokenizer.nVocab, { pieceBytes: (id) => tokenizer.pieceBytes(id) });
       await model.internals.constraint(defaults, signal);
@@ -256,7 +264,10 @@ async function modelsOf(
   return { models, said: (address) => `${paths.length} models at ${address} (loaded on demand, ${parallel} answers of each at once)` };
 }
 
-/** Slow or endless headers and bodies end here; the size of bodies and the time of answers are the handler's. */
+/**
+ * Creates the server with limits for slow or endless headers and bodies. The handler limits the
+ * size of bodies and the time of answers.
+ */
 async function serverOf({ sslKeyFile, sslCertFile, bodyTimeout = 0, batchDir }: Flags, listener: RequestListener): Promise<Server> {
   const options = {
     maxHeaderSize: 16 * 1024,
@@ -374,7 +385,9 @@ function listen(server: Server, { host = '127.0.0.1', port = 8080, sslKeyFile }:
   });
 }
 
-/** Node's parser refused a request before it became one: too many headers, no HTTP at all, too slow. */
+/**
+ * Answers a connection whose bytes Node's parser refused: too many headers, no HTTP, or too slow.
+ */
 function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy();
   const [status, text] =

@@ -1,4 +1,4 @@
-/** An answer on stdout as it comes, its reasoning told apart; and what it took. */
+/** Shows an answer on stdout as it comes, with its reasoning marked, and its speed. */
 import type { ModelChatEvent } from '../chat/generation.ts';
 import type { ChatEvent } from '../chat/parser.ts';
 import { QuantletError } from '../errors.ts';
@@ -8,7 +8,7 @@ import { forTerminal } from './command.ts';
 import type { Values } from './flags.ts';
 
 export interface AnswerStyle {
-  /** Whether reasoning is dimmed. */
+  /** True: reasoning is dimmed. */
   readonly color: boolean;
   /** False: reasoning is left out. */
   readonly reasoning: boolean;
@@ -18,16 +18,19 @@ const COLOR = ['on', 'off', 'auto'] as const;
 const DIM = '\x1b[2m';
 const PLAIN = '\x1b[0m';
 
-/** @throws ERR_USAGE for other words than on, off and auto */
+/** @throws ERR_USAGE for words other than on, off and auto */
 export function styleOf({ color = 'auto', reasoningFormat }: Values<'color' | 'reasoningFormat'>): AnswerStyle {
   if (!COLOR.includes(color as (typeof COLOR)[number]))
     throw new QuantletError('ERR_USAGE', `--color is "${color}"; expected ${COLOR.join(', ')}`);
-  // https://no-color.org: set to anything but nothing.
+  // https://no-color.org: any non-empty value turns colours off.
   const auto = process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== 'dumb';
   return { color: color === 'on' || (color === 'auto' && auto), reasoning: reasoningFormat !== 'hidden' };
 }
 
-/** Prints an answer as it comes, and tells of its text. */
+/**
+ * Prints an answer as it comes.
+ * @param onText receives the answer's text without the reasoning
+ */
 export async function showAnswer(
   answer: AsyncIterable<ChatEvent | ModelChatEvent>,
   style: AnswerStyle,
@@ -65,7 +68,10 @@ export async function showAnswer(
   }
 }
 
-/** Ends the line of an answer. Why it ended early stands behind it on a terminal, else on stderr: a pipe or file gets the answer alone. */
+/**
+ * Ends the line of an answer. The reason for an early end follows it on a terminal, else it goes to
+ * stderr, so that pipes and files get only the answer.
+ */
 export function endAnswer(why?: string): void {
   const { stdout, stderr } = process;
   if (why !== undefined && !stdout.isTTY) stderr.write(`[${why}]\n`);
@@ -74,11 +80,11 @@ export function endAnswer(why?: string): void {
 
 export const CONTEXT_FULL = 'cut: the context is full';
 
-/** How often the terminal is told how much of a prompt is read, and after how long for the first time: short prompts need no word. */
+/** Interval of the progress display, and its first delay, so that short prompts show none. */
 const EVERY_MS = 250;
 const FIRST_MS = 1000;
 
-/** A line on a terminal that counts the tokens of a long prompt until something else comes. */
+/** On a terminal, counts the computed tokens of a long prompt until end() is called. */
 export function readingPrompt(model: Model): { end(): void } {
   const { stderr } = process;
   if (!stderr.isTTY) return { end() {} };
@@ -101,7 +107,10 @@ export function readingPrompt(model: Model): { end(): void } {
 
 export const perSecond = (n: number, ms: number): number => (ms > 0 ? (n * 1000) / ms : 0);
 
-/** Tokens per second of the generation: of those behind the first, which comes out of the prompt's last step. */
+/**
+ * Tokens per second of the generation, without the first token, which comes from the prompt's last
+ * step.
+ */
 const generationSpeed = ({ predictedTokens: n, predictedMs }: Timings): string =>
   n < 2 ? '' : `, ${perSecond(n - 1, predictedMs).toFixed(1)} tokens/s`;
 

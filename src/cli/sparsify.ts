@@ -1,4 +1,7 @@
-/** quantlet sparsify: a copy of a ReLU model of which only the neurons that fire are computed, in an order that a text tells. */
+/**
+ * quantlet sparsify: writes a copy of a ReLU model in which only firing neurons are computed. The
+ * order of the neurons comes from a text.
+ */
 import { HOT_NEURONS, SPARSE_THRESHOLD } from '../arch/sparse.ts';
 import { bytesText } from '../bytes-text.ts';
 import { createEngineOn } from '../core/create.ts';
@@ -45,18 +48,24 @@ const KEYS = [
 ] as const satisfies readonly FlagKey[];
 type Flags = Values<(typeof KEYS)[number]>;
 
-/** Tokens that are remembered of a text, at most, and bytes for those of the layers that are measured at the same time. */
+/**
+ * Limits for the text: the number of its tokens, and the bytes to store for layers that are
+ * measured at the same time.
+ */
 const MOST_TOKENS = 32768;
 const MOST_BYTES = 2 ** 30;
-/** One token in so many is kept from training, to judge by. */
+/** One token in HELD_OUT is excluded from training, for evaluation. */
 const HELD_OUT = 8;
 
-/** What was found out about a layer. */
+/** Results for one layer. */
 interface LayerReport {
-  /** The neurons in their new order, and how many of the first are always computed. */
+  /** The new order of the neurons; the first `hot` of them are always computed. */
   readonly order: Uint32Array;
   readonly hot: number;
-  /** The share of neurons that fire, a mean over tokens, and of groups of 16 with one that does, in the file's order and in the new one. */
+  /**
+   * Fraction of neurons that fire, averaged over tokens, and fraction of groups of 16 neurons with
+   * at least one that fires, in the file's order and in the new order.
+   */
   readonly fire: number;
   readonly groups: number;
   readonly groupsOrdered: number;
@@ -75,7 +84,10 @@ interface Work {
   readonly signal: AbortSignal;
 }
 
-/** Runs the text through the model, as often as its layers take, and finds out about each. */
+/**
+ * Runs the text through the model, once for each set of layers that fits in memory, and measures
+ * each layer.
+ */
 async function measure({
   values,
   path,
@@ -142,7 +154,7 @@ async function measure({
   }
 }
 
-/** What the last step gave a weight: f32 [ne0, nTokens]. */
+/** Inputs of a weight in the last step: f32 [ne0, nTokens]. */
 async function lastInputs(model: Model, weight: string, nTokens: number): Promise<Float32Array> {
   const { keptInputs, executor } = model.internals.engine;
   const t: Tensor = keptInputs.get(weight)!;
@@ -178,7 +190,10 @@ async function found(
   };
 }
 
-/** The new file. @returns its bytes */
+/**
+ * Writes the new file.
+ * @returns its size in bytes
+ */
 async function write(
   model: ModelFiles,
   plan: SparsePlan,

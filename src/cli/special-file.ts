@@ -1,5 +1,6 @@
 /**
- * Outputs that are no files: devices, pipes, sockets and what the process has open take bytes in order, and keep their place in the file system.
+ * Outputs that are not regular files: devices, pipes, sockets and open descriptors. They take bytes
+ * in order and are not replaced.
  */
 import { constants, fstatSync, openSync, write } from 'node:fs';
 import { open, readlink, realpath, stat } from 'node:fs/promises';
@@ -9,29 +10,35 @@ import type { Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 
-/** Looks for a reader of a pipe this often. An open that waits would hold a thread of Node's until the process is killed. */
+/**
+ * Interval for checking if a pipe has a reader. A blocking open would occupy a thread of Node until
+ * the process is killed.
+ */
 const POLL_MS = 50;
 
-/** Takes bytes one after the other. */
+/** Takes bytes in order. */
 interface Stream {
   push(data: Uint8Array): Promise<void>;
-  /** Resolves when all is delivered. */
+  /** Resolves after all bytes are delivered. */
   end(): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface SpecialFile {
   write(data: Uint8Array, position: number): Promise<void>;
-  /** Writes what waits for bytes that never came, with zeros in their place, as a file has them. */
+  /**
+   * Writes pieces that still wait for missing bytes, with zeros for the gaps, as in a sparse file.
+   */
   finish(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A path that Windows takes letter by letter. */
+/** True for a path that Windows does not normalise (`\\?\...`). */
 export const isLiteral = (path: string): boolean => /^[\\/]{2}\?[\\/]/.test(path);
 
 /**
- * The device that a name means to Windows in every folder. Node asks Windows for a file of that name, which Explorer cannot delete.
+ * The device that Windows sees in a name in any folder, such as NUL. Node would instead create a
+ * file of that name, which Explorer cannot delete.
  * @param platform replaced by tests
  */
 export function deviceName(path: string, platform: string = process.platform): string | undefined {
@@ -41,10 +48,13 @@ export function deviceName(path: string, platform: string = process.platform): s
   return name === undefined ? undefined : `\\\\.\\${name}`;
 }
 
-/** Most links in a chain, as Linux has it. */
+/** Longest chain of links, as in Linux. */
 const LINKS = 40;
 
-/** The number of an open file that a path means: /dev/stdout, /dev/fd/3, a link to one. Opened by its name, a file would be emptied. */
+/**
+ * The descriptor of an open file that a path names: /dev/stdout, /dev/fd/3, or a link to one.
+ * Opening it by name would truncate the file.
+ */
 export async function descriptorOf(path: string): Promise<number | undefined> {
   if (process.platform === 'win32') return undefined;
   let at = resolve(path);
@@ -113,7 +123,7 @@ function streamOf(socket: Socket): Stream {
   };
 }
 
-/** Waits for a reader, as a shell does. */
+/** Waits for a reader, like a shell. */
 async function openPipe(path: string, signal: AbortSignal | undefined): Promise<Stream> {
   for (;;) {
     signal?.throwIfAborted();
@@ -133,7 +143,7 @@ async function openSocket(path: string): Promise<Stream> {
   return streamOf(socket);
 }
 
-/** @param name a path, or the number of a file that is open */
+/** @param name a path or a file descriptor */
 async function openStream(name: string | number, signal: AbortSignal | undefined): Promise<Stream> {
   if (typeof name === 'number') return openDescriptor(name);
   const info = process.platform === 'win32' ? undefined : await stat(name);
@@ -141,10 +151,10 @@ async function openStream(name: string | number, signal: AbortSignal | undefined
   return info?.isSocket() ? openSocket(name) : openDevice(name);
 }
 
-/** @throws what Node throws, or signal.reason */
+/** @throws errors of Node, or signal.reason */
 export async function openSpecial(name: string | number, signal?: AbortSignal): Promise<SpecialFile> {
   const stream = await openStream(name, signal);
-  /** Pieces that came before their turn, by position. */
+  /** Pieces that arrived early, by position. */
   const waiting = new Map<number, Uint8Array>();
   let next = 0;
   let last = Promise.resolve();

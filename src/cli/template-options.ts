@@ -1,10 +1,10 @@
-/** Flags that say what the chat template is told and what becomes of reasoning, as options of chat(). */
+/** Flags for the chat template's variables and for reasoning, as options of chat(). */
 import type { ChatOptions } from '../chat/options.ts';
 import { QuantletError } from '../errors.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { jsonOf } from './generate-options.ts';
 
-/** All but the template itself. */
+/** All flags here but the template itself. */
 export const REASONING_FLAGS = [
   'chatTemplateKwargs',
   'reasoning',
@@ -15,7 +15,10 @@ export const REASONING_FLAGS = [
 ] as const satisfies readonly FlagKey[];
 export const TEMPLATE_FLAGS = ['chatTemplate', 'chatTemplateFile', ...REASONING_FLAGS] as const satisfies readonly FlagKey[];
 
-/** Flags that say that a conversation is wanted: with one of them run does what chat does, as llama-completion does. */
+/**
+ * Flags that ask for a conversation. With one of them `run` acts like `chat`, as in
+ * llama-completion.
+ */
 export const CONVERSATION_FLAGS = [
   'interactive',
   'singleTurn',

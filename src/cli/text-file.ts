@@ -1,9 +1,14 @@
-/** Text files of people: UTF-8 or UTF-16, with a byte order mark as Windows' programs write it, or without. */
+/**
+ * Decodes text files: UTF-8 or UTF-16, with or without a byte order mark, which Windows programs
+ * write.
+ */
 import { QuantletError } from '../errors.ts';
 
 const startsWith = (bytes: Uint8Array, ...mark: readonly number[]): boolean => mark.every((byte, i) => bytes[i] === byte);
 
-/** An even number of bytes of which every second one is mostly 0: UTF-16 of a European language, without its mark. */
+/**
+ * Detects UTF-16 without a byte order mark: in European languages every second byte is usually 0.
+ */
 function looksLikeUtf16(bytes: Uint8Array): boolean {
   const zeros = [0, 0];
   const looked = bytes.subarray(0, 4096);
@@ -12,8 +17,9 @@ function looksLikeUtf16(bytes: Uint8Array): boolean {
 }
 
 /**
- * The text of a file. Its byte order mark is not part of it: no grammar, schema or prompt begins with one.
- * @throws ERR_SOURCE naming the file where it is in another encoding
+ * Decodes a text file and removes its byte order mark, since no grammar, schema or prompt begins
+ * with one.
+ * @throws ERR_SOURCE naming the file if it is in another encoding
  */
 export function decodeText(bytes: Uint8Array, name: string): string {
   const isUtf32 = startsWith(bytes, 0xff, 0xfe, 0, 0) || startsWith(bytes, 0, 0, 0xfe, 0xff);

@@ -1,4 +1,7 @@
-/** quantlet tokenize: a text as token ids, as llama-tokenize shows them. Vocabulary-only models will do. */
+/**
+ * quantlet tokenize: shows a text as token ids, like llama-tokenize. Works with vocabulary-only
+ * models.
+ */
 import { printable } from '../printable.ts';
 import { QuantletError } from '../errors.ts';
 import { refuseOtherKinds } from '../engine/file-kind.ts';
@@ -22,18 +25,18 @@ const KEYS = [
 ] as const satisfies readonly FlagKey[];
 
 export interface TokenizeOptions {
-  /** Print `[1, 2, 3]` in place of a line for each token. */
+  /** Print `[1, 2, 3]` instead of a line per token. */
   ids?: boolean;
-  /** No bos, and with it nothing else that the model wants around a text. */
+  /** Add no BOS and no other token that the model wants around a text. */
   noBos?: boolean;
-  /** Take `<|im_start|>` and the like as plain text. */
+  /** Treat `<|im_start|>` and other special tokens as plain text. */
   noParseSpecial?: boolean;
   showCount?: boolean;
 }
 
 /**
- * What the command prints. Bytes that are no whole character of their own show as U+FFFD.
- * As natively, a model that wants no bos gets no eos either.
+ * Output of the command. Bytes of an incomplete character show as U+FFFD. As in llama-tokenize, a
+ * model without BOS gets no EOS either.
  */
 export function tokenizeOutput(
   tokenizer: Tokenizer,
@@ -74,7 +77,8 @@ export const tokenize: Command = {
     const tokenizer = createTokenizer(gguf.metadata);
     for (const warning of tokenizer.warnings) process.stderr.write(`quantlet: ${printable(warning)}\n`);
     const text = values.text ?? (values.file === undefined ? await readStdin() : await readText(values.file, 'the text'));
-    // As natively, \n and the like are read in files and standard input too; the last newline of a file is text here.
+    // As in llama-tokenize, escapes are also replaced in files and standard input. A file's last
+    // newline is part of the text.
     process.stdout.write(forTerminal(tokenizeOutput(tokenizer, values.escape === false ? text : unescape(text), values)));
     return 0;
   },

@@ -1,7 +1,10 @@
-/** Readers of stdout that go away (quantlet ... | head). A command goes on to its end, so that files are finished and the exit code is right, unless it says otherwise. */
+/**
+ * Handles a stdout whose reader has gone away (quantlet ... | head). By default a command still
+ * runs to its end, so that files are finished and the exit code is right.
+ */
 
-/** Ends a command whose output nobody reads any more. */
+/** Ends the command after the reader of its output has gone; unset by default. */
 export const unread: { end?: () => unknown } = {};
 
-/** Says of a command that its output is all it makes. */
+/** For commands whose only result is their output: ends them when nobody reads it. */
 export const endUnread = (end: () => unknown = () => process.exit(0)): void => void (unread.end = end);

@@ -1,4 +1,7 @@
-/** A text measured as llama-perplexity does it: in windows of nCtx tokens, the first replaced by BOS, of which the second half is counted. */
+/**
+ * Measures a text by llama-perplexity's method: in windows of nCtx tokens, with the first token
+ * replaced by BOS and only the second half counted.
+ */
 import { QuantletError } from '../errors.ts';
 import { alignUp } from '../gguf/types.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
@@ -8,10 +11,12 @@ import type { Scorer } from './score.ts';
 import { readText, textLines } from './command.ts';
 import { tell } from './new-file.ts';
 
-/** Cells of the cache that windows computed at the same time may take: more would cost memory and gain nothing. */
+/**
+ * Limit of cache cells for windows computed together. More would cost memory without being faster.
+ */
 const MOST_CELLS = 4096;
 
-/** @throws ERR_USAGE where the flags give no text, or windows that cannot be */
+/** @throws ERR_USAGE if the flags describe impossible windows */
 export function checkWindows({ ctx, batch, chunks }: Values<'ctx' | 'batch' | 'chunks'>): void {
   const usage = (message: string): never => {
     throw new QuantletError('ERR_USAGE', message);
@@ -21,17 +26,20 @@ export function checkWindows({ ctx, batch, chunks }: Values<'ctx' | 'batch' | 'c
   if (chunks === 0) usage('--chunks is 0; expected at least 1, or -1 for all');
 }
 
-/** The text of -f or -p, whichever was given last; undefined where there is none. */
+/** The text of -f or -p, whichever was given last; undefined if neither was. */
 export async function textOf(values: Values<'file' | 'prompt'>): Promise<string | undefined> {
   const { file, prompt } = values;
   return lastOf(values, 'file', 'prompt') === 'file' ? textLines(await readText(file!, 'the text')) : prompt;
 }
 
-/** How many windows are computed at the same time: as many as make a whole batch, since small ones would leave the products narrow. */
+/**
+ * Number of windows computed together: enough to fill a batch, because small batches make products
+ * slow.
+ */
 export const windowsAtOnce = (nCtx: number, batch: number): number =>
   Math.max(1, Math.min(Math.floor(batch / nCtx), Math.floor(MOST_CELLS / alignUp(nCtx, KV_SPLIT))));
 
-/** @throws ERR_INVALID_ARGUMENT where the model does not predict text */
+/** @throws ERR_INVALID_ARGUMENT if the model does not predict text */
 export function mustPredict(model: Model): void {
   const { wants } = model.internals.engine;
   if (wants !== 'logits')
@@ -46,7 +54,10 @@ export function mustPredict(model: Model): void {
     );
 }
 
-/** How many windows a text of nTokens has, at most `most`. @throws ERR_INVALID_ARGUMENT where it has none */
+/**
+ * Number of windows in a text of nTokens, limited to `most`.
+ * @throws ERR_INVALID_ARGUMENT for a text shorter than one window
+ */
 export function windowCount(nTokens: number, nCtx: number, most: number): number {
   const n = Math.min(most, Math.floor(nTokens / nCtx));
   if (n < 1)
@@ -62,19 +73,22 @@ export interface WindowOptions {
   readonly nCtx: number;
   readonly nChunk: number;
   readonly parallel: number;
-  /** Tokens of a window that are computed, and the first of them whose logits are wanted. */
+  /** Number of computed tokens per window, and the first one whose logits are needed. */
   readonly computed: number;
   readonly outputsFrom: number;
   readonly signal: AbortSignal;
 }
 
-/** What is made of a window: told the logits of its tokens in order, it gives a result in the end. */
+/** Receives the logits of a window's tokens in order, and returns a result at the end. */
 export interface WindowReader<T> {
   onLogits(logits: Float32Array, i: number): void;
   readonly result: T;
 }
 
-/** The results of all windows in the order of the text, those that are computed at the same time as one list. */
+/**
+ * Yields the results of all windows in the order of the text. Windows computed together form one
+ * list.
+ */
 export async function* overWindows<T>(
   model: Model,
   { ids, nCtx, nChunk, parallel, computed, outputsFrom, signal }: WindowOptions,
@@ -103,7 +117,10 @@ export async function* overWindows<T>(
   }
 }
 
-/** -ln p of the token that follows token i of a window, whose logits the scorer has. @throws ERR_LOGITS where they are not finite */
+/**
+ * -ln p of the token after token i of a window. The scorer has loaded the logits of token i.
+ * @throws ERR_LOGITS if the logits are not finite
+ */
 export function nllOf(scorer: Scorer, window: readonly number[], i: number, chunk: number): number {
   const nll = -scorer.logProb(window[i + 1]);
   if (!Number.isFinite(nll))
@@ -114,7 +131,7 @@ export function nllOf(scorer: Scorer, window: readonly number[], i: number, chun
   return nll;
 }
 
-/** The perplexity of what was counted so far. */
+/** Perplexity of the tokens counted so far. */
 export interface Estimate {
   add(nll: number): void;
   readonly tokens: number;
@@ -149,7 +166,10 @@ export function createEstimate(): Estimate {
   };
 }
 
-/** Shows the value of a window that is done; on a terminal each has a line, above the bar. */
+/**
+ * Shows the running value after a window; on a terminal it has its own line above the bar.
+ *
+ */
 export const showRunning = (chunk: number, ppl: number): void =>
   tell(`[${chunk + 1}]${ppl.toFixed(4)},${process.stdout.isTTY ? '\n' : ''}`);
 
