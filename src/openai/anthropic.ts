@@ -1,4 +1,4 @@
-/** POST /v1/messages and /v1/messages/count_tokens: Anthropic's interface. */
+/** POST /v1/messages and /v1/messages/count_tokens: Anthropic's protocol. */
 import { exactJson } from '../chat/exact-json.ts';
 import { isRecord } from '../chat/json.ts';
 import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
@@ -16,7 +16,7 @@ import { withPrefill, type ChatRequest } from './prefill.ts';
 import { MESSAGE_REFUSALS } from './protocol.ts';
 import { formatOf, lengthField, setFormat, textOptions } from './sampling.ts';
 
-/** Anthropic's streams have an event of their own for silence. */
+/** Anthropic's streams have their own ping event. */
 export const MESSAGES_STREAM = { ping: { type: 'ping' } };
 
 /** POST /v1/messages. */
@@ -37,7 +37,7 @@ export async function messages(context: Context, body: Body): Promise<Response> 
 
   async function* events(place: Promise<unknown>): AsyncGenerator<object, void> {
     const blocks = createBlocks(blockWriter);
-    // How much of the prompt the cache had is known at the end: message_delta says it.
+    // The number of cached tokens is known only at the end; message_delta reports it.
     const first = { input_tokens: chat.promptIds.length, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0 };
     yield { type: 'message_start', message: { ...head, content: [], stop_reason: null, stop_sequence: null, usage: first } };
     await place;
@@ -71,10 +71,14 @@ function stopOf({ finishReason, result }: ChatOutcome): { stop_reason: string; s
   return { stop_reason: reasons[finishReason], stop_sequence: null };
 }
 
-/** A block of an answer. Only Anthropic can sign reasoning; clients send the signature back, empty. */
+/**
+ * A block of an answer. Only Anthropic can sign reasoning, so its signature is empty; clients send
+ * it back.
+ */
 function contentBlock({ type, text, call }: Block): object {
   if (type === 'toolCall') return { type: 'tool_use', id: call!.id, name: call!.name, input: text === '' ? {} : new JsonText(text) };
-  // No `citations`: some clients (the AI SDK) take a list alone, and null is what a block without any has.
+  // No `citations`: some clients (the AI SDK) accept only a list, but a block without citations has
+  // null.
   return type === 'reasoning' ? { type: 'thinking', thinking: text, signature: '' } : { type: 'text', text };
 }
 
@@ -106,7 +110,7 @@ const errorTypes: Readonly<Record<number, string>> = {
   504: 'timeout_error',
 };
 
-/** A failure as Anthropic writes it; `param` and `code` are OpenAI's, and say more. */
+/** A failure in Anthropic's format, plus OpenAI's `param` and `code`, which say more. */
 export function messagesError(error: HttpError): object {
   const { status, param, code, details } = error;
   const type = errorTypes[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error');
@@ -114,11 +118,17 @@ export function messagesError(error: HttpError): object {
   return { type: 'error', error: { type, message, param, code, ...(details ? { details } : {}) }, request_id: null };
 }
 
-/** How failures of a request are written where its path is of no protocol, or of several: Anthropic's clients all name the version that they speak. */
+/**
+ * Selects the format of failures for paths that belong to no protocol or to several. All Anthropic
+ * clients send the header `anthropic-version`.
+ */
 export const clientErrorBody = ({ headers }: Request): ((error: HttpError) => object) =>
   headers.has('anthropic-version') ? messagesError : errorBody;
 
-/** A prompt that leaves no room, in Anthropic's words: Claude Code makes its conversation shorter when it reads them. */
+/**
+ * Anthropic's words for a prompt that leaves no room. Claude Code shortens its conversation when it
+ * reads them.
+ */
 function tooLong(error: HttpError): string | undefined {
   const full = contextFullOf(error);
   if (!full) return undefined;
@@ -147,12 +157,12 @@ function systemOf(body: Body): ChatMessage[] {
 }
 
 /**
- * Claude Code begins its system prompt with a line in which a checksum of the conversation stands; as that is another one with every turn, nothing of
- * the conversation would be found in the cache.
+ * Removes a checksum of the conversation from the line with which Claude Code begins its system
+ * prompt. The checksum changes with every turn, so the cache would never match.
  */
 const steady = (text: string): string => text.replace(/^(x-anthropic-billing-header:[^\n]*?\bcch=)\w+/, '$1');
 
-/** A block of text, or a list of blocks that are text. */
+/** Converts a text, or a list of text blocks, to parts. */
 function textParts(content: unknown, at: string): ChatPart[] {
   if (typeof content === 'string') return [{ type: 'text', text: content }];
   if (!Array.isArray(content)) throw invalid(at, 'a string or a list of blocks', content);
@@ -164,7 +174,10 @@ function textPart(block: unknown, at: string): ChatPart {
   throw invalid(at, '{"type": "text", "text"}: images, documents and blocks of server tools are not read here', block);
 }
 
-/** A message's blocks in their order: results of tools are messages of their own, which is how templates want them. */
+/**
+ * Converts messages and their blocks in order. Results of tools become messages of their own, as
+ * templates want them.
+ */
 function conversation(body: Body): ChatMessage[] {
   const { messages } = body;
   if (!Array.isArray(messages) || messages.length === 0) throw invalid('messages', 'a list of at least one message', messages);
@@ -179,7 +192,10 @@ function conversation(body: Body): ChatMessage[] {
   });
 }
 
-/** Anthropic takes the assistant's turns in a row as one: at the end that one goes on. */
+/**
+ * Merges consecutive assistant's messages at the end. Anthropic treats them as one turn, which the
+ * answer continues.
+ */
 function oneEnd(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const last = messages.at(-1);
   const before = messages.at(-2);
@@ -231,7 +247,7 @@ function userMessages(role: string, content: readonly unknown[], at: string): Ch
   return messages;
 }
 
-/** A tool's result. Templates know no failures: the text says so. */
+/** A tool's result. Templates have no field for failures, so the text says it. */
 function resultParts(block: Body, at: string): ChatPart[] {
   const parts = textParts(block.content ?? '', `${at}.content`);
   if (!booleanField(block, 'is_error')) return parts;

@@ -1,4 +1,4 @@
-/** What a server needs of a model. */
+/** Interface between the server and a model. */
 import type { ChatBackend } from '../chat/options.ts';
 import { encode } from '../chat/run.ts';
 import type { AppliedAdapter } from '../engine/lora.ts';
@@ -9,43 +9,52 @@ import type { SamplerOptions } from '../sample/options.ts';
 import type { Work } from '../slices.ts';
 import type { FimTokens } from '../tokenize/special-tokens.ts';
 
-/** What the HTTP handler and the AI SDK provider need of a model: quantlet's Model has it. */
+/**
+ * Model interface for the HTTP handler and the AI SDK provider; implemented by quantlet's Model.
+ */
 export interface Backend extends ChatBackend {
-  /** Name under which clients know the model. */
+  /** The model's name for clients. */
   readonly name: string;
-  /** Finds what is wrong with a generation before it waits for its place. Absent: a stream tells it in an event. @throws what generate() throws */
+  /**
+   * Validates a generation before it waits for its turn. If absent, a stream reports errors in an
+   * event.
+   * @throws the errors of generate()
+   */
   checkGenerate?(ids: readonly number[], options: GenerateOptions): Promise<void>;
-  /** Text of the end-of-sequence token, '' where the model has none. */
+  /** Text of the end-of-sequence token; '' if the model has none. */
   readonly eos: string;
-  /** Generations that run at the same time; the rest of the requests wait. */
+  /** Maximum number of concurrent generations; further requests wait. */
   readonly parallel: number;
-  /** The kernels' build, and whether they have 256-bit code: for /props. */
+  /** For /props: the kernels' build, and true if it runs 256-bit code. */
   readonly build?: string | undefined;
   readonly turbo?: boolean | undefined;
-  /** What the model's file sets in place of the sampler's defaults. */
+  /** Sampler defaults from the model's file. */
   readonly samplerDefaults?: SamplerOptions | undefined;
-  /** Whether tokens are drafted and verified several at a time. */
+  /** True if tokens are drafted and several are verified at a time. */
   readonly speculative?: boolean | undefined;
   detokenize(ids: Iterable<number>, options?: { special?: boolean }): string;
-  /** detokenize() as work that pauses. Absent: long lists of ids hold up the event loop. */
+  /** detokenize() as work that pauses. If absent, long lists of ids block the event loop. */
   decodeWork?(ids: Iterable<number>, options?: { special?: boolean }): Work<string>;
-  /** The bytes of one token, control tokens by their names. */
+  /** The bytes of one token; control tokens give their names. */
   tokenBytes(id: number): Uint8Array;
-  /** Vectors of texts, in their order. Absent, or throwing, where the model gives no embeddings. */
+  /** Vectors of texts, in order. Absent or throwing if the model gives no embeddings. */
   embed?(inputs: readonly (string | readonly number[])[], options: EmbedOptions): Promise<readonly Float32Array[]>;
-  /** Scores of documents for a query, in their order; higher is more relevant. Absent, or throwing, where the model is not a reranker. */
+  /**
+   * Scores of documents for a query, in order; higher is more relevant. Absent or throwing if the
+   * model is not a reranker.
+   */
   rank?(query: string, documents: readonly string[], options: { signal?: AbortSignal }): Promise<readonly number[]>;
   /** `general.architecture` of the model's file. */
   readonly architecture?: string | undefined;
-  /** The sequences in the cache. Absent where there are none. */
+  /** The sequences in the cache; absent if the model has no cache. */
   readonly slots?: ModelSlots | undefined;
-  /** Absent where the model cannot fill in the middle of a text. */
+  /** Absent if the model cannot fill in the middle of a text. */
   readonly fim?: FimTokens | undefined;
-  /** The LoRA adapters that are applied. */
+  /** The applied LoRA adapters. */
   readonly adapters?: readonly AppliedAdapter[] | undefined;
 }
 
-/** How many tokens texts have together, as `usage` counts them. */
+/** Total number of tokens of some texts, as `usage` counts them. */
 export function* countTokens(
   backend: Pick<Backend, 'tokenize' | 'encodeWork'>,
   inputs: readonly (string | readonly number[])[],

@@ -1,4 +1,4 @@
-/** Files of a store, within limits. */
+/** Files of a store, with limits on their number and size. */
 import { newId } from '../chat/messages.ts';
 import { seconds, type BatchStore, type FileObject, type StoredFile } from './batch-objects.ts';
 import { HttpError } from './http-error.ts';
@@ -6,12 +6,15 @@ import { HttpError } from './http-error.ts';
 const MAX_FILES = 10_000;
 
 export interface FileLimits {
-  /** Bytes of a file, and of all files together. */
+  /** Maximum bytes of a file, and of all files together. */
   readonly maxFileBytes: number;
   readonly maxStoredBytes: number;
 }
 
-/** Appends the pieces of an upload. Returns the file's name, and seconds for which it is kept. */
+/**
+ * Appends the pieces of an upload. Returns the file's name, and the number of seconds to keep the
+ * file.
+ */
 export type FillFile = (append: (piece: Uint8Array) => Promise<void>) => Promise<{ filename: string; keep: number }>;
 
 export class BatchFiles {
@@ -36,7 +39,7 @@ export class BatchFiles {
     this.#stored += bytes.length;
   }
 
-  /** Turns the bytes stored as `id` into a file that its owner sees, for `keep` seconds. */
+  /** Turns the bytes stored as `id` into a file of `owner`, kept for `keep` seconds. */
   async record(owner: string, what: Pick<FileObject, 'id' | 'bytes' | 'filename' | 'purpose'>, keep: number): Promise<FileObject> {
     const now = seconds();
     const file: FileObject = { ...what, object: 'file', created_at: now, expires_at: now + keep, status: 'processed' };

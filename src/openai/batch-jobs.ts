@@ -1,4 +1,4 @@
-/** Runs batches: validates their lines, asks them, and writes the records. */
+/** Runs batches: validates their lines, sends each as a request, and writes the records. */
 import { QuantletError } from '../errors.ts';
 import type { BatchFiles } from './batch-files.ts';
 import { putJson } from './batch-files.ts';
@@ -16,23 +16,23 @@ import {
 import { errorsOf, hasEnded, outputOf, seconds, type BatchObject, type StoredBatch } from './batch-objects.ts';
 import { pause, runBatch, type AskLine } from './batch-run.ts';
 
-/** Batches that run at the same time; others wait. */
+/** Maximum number of batches that run at the same time. */
 const AT_ONCE = 4;
-/** Lines of a batch, as at OpenAI; errors of its form that are listed. */
+/** Maximum lines of a batch, as at OpenAI, and maximum listed errors of form. */
 const MAX_LINES = 50_000;
 const MAX_ERRORS = 100;
-/** Milliseconds until a batch whose store failed (a full disk) is tried again. */
+/** Milliseconds until a batch is retried after an error of its store (a full disk). */
 const RETRY_MS = 60_000;
 
-/** The server of a batch. */
+/** Services of the server for running batches. */
 export interface BatchServer {
   readonly ask: AskLine;
-  /** Number of answers made at the same time. */
+  /** Number of concurrent generations. */
   parallel(): number;
   onError(error: unknown): void;
 }
 
-/** A batch that runs. `stop`: begin no further line. `abort`: give up the lines under way, too. */
+/** A running batch. `stop`: start no further line. `abort`: also abort the running lines. */
 interface Job {
   readonly stop: AbortController;
   readonly abort: AbortController;
@@ -44,7 +44,7 @@ type BatchError = NonNullable<BatchObject['errors']>['data'][number];
 export class BatchJobs {
   readonly all = new Map<string, StoredBatch>();
   readonly #files: BatchFiles;
-  /** Lines of unfinished batches that have their records. */
+  /** Lines of unfinished batches that already have records. */
   readonly #done = new Map<string, Done>();
   readonly #running = new Map<string, Job>();
   #server: BatchServer | undefined;
@@ -77,7 +77,7 @@ export class BatchJobs {
     return putJson(this.#files.store, entry.batch.id, entry);
   }
 
-  /** Stores a new batch, and begins it if there is a place. */
+  /** Stores a new batch, and starts it if fewer than AT_ONCE are running. */
   async add(entry: StoredBatch): Promise<void> {
     await this.save(entry);
     this.#done.set(entry.batch.id, { answered: new Set(), told: new Set() });
@@ -85,7 +85,7 @@ export class BatchJobs {
     this.#begin();
   }
 
-  /** Cancels a batch that has not ended. Lines under way are given up. */
+  /** Cancels a batch that has not ended. Running lines are aborted. */
   async cancel(entry: StoredBatch): Promise<void> {
     const { batch } = entry;
     [batch.status, batch.cancelling_at] = ['cancelling', seconds()];
@@ -94,7 +94,7 @@ export class BatchJobs {
     this.#begin();
   }
 
-  /** Reads the records of an unfinished batch. Half a record at the end is cut off. */
+  /** Reads the records of an unfinished batch. An incomplete record at the end is cut off. */
   async recover({ batch }: StoredBatch): Promise<void> {
     const { store } = this.#files;
     const done: Done = { answered: new Set(), told: new Set() };
@@ -111,7 +111,7 @@ export class BatchJobs {
     batch.request_counts.failed = done.told.size;
   }
 
-  /** Begins batches while there are places, the oldest first. */
+  /** Starts batches up to the limit, the oldest first. */
   #begin(): void {
     if (!this.#server || this.#closed) return;
     for (const entry of this.all.values()) {
@@ -125,7 +125,7 @@ export class BatchJobs {
     const abort = new AbortController();
     const failed = async (error: unknown): Promise<void> => {
       server.onError(error);
-      // All whole lines that were written stay: the batch continues after them.
+      // All complete lines in the files stay: the batch continues after them.
       await pause(RETRY_MS, AbortSignal.any([stop.signal, abort.signal]));
       await this.recover(entry);
     };
@@ -139,7 +139,7 @@ export class BatchJobs {
     this.#running.set(entry.batch.id, { stop, abort, over });
   }
 
-  /** Takes a batch as far as the signals allow. */
+  /** Runs a batch until it ends or a signal aborts. */
   async #work(entry: StoredBatch, server: BatchServer, stop: AbortSignal, abort: AbortSignal): Promise<void> {
     const { ask } = server;
     const parallel = server.parallel();
@@ -160,13 +160,13 @@ export class BatchJobs {
     }
     if (batch.status === 'cancelling') return await this.#finish(entry, 'cancelled');
     if (all) return await this.#finish(entry, 'completed');
-    if (!expiry.signal.aborted) return; // The server is stopped.
+    if (!expiry.signal.aborted) return; // The server is stopping.
     for await (const { line, customId } of this.#linesLeft(batch, done))
       await write(badRecord(new BadLine('batch_expired', 'The batch expired before this line was asked.', line, customId)));
     await this.#finish(entry, 'expired');
   }
 
-  /** Lines that have no record yet. */
+  /** Lines without a record. */
   async *#linesLeft(batch: BatchObject, done: Done): AsyncGenerator<BatchLine | BadLine, void> {
     for await (const line of readBatch(this.#files.store.read(batch.input_file_id), batch)) if (!isDone(line, done)) yield line;
   }
@@ -178,11 +178,14 @@ export class BatchJobs {
     batch.request_counts[record.error ? 'failed' : 'completed']++;
   }
 
-  /** Checks the form of all lines. If one is wrong, the batch has failed. False: it does not go on. */
+  /**
+   * Checks the form of all lines. If one is wrong, the batch has failed. Returns true if the batch
+   * continues.
+   */
   async #validate(entry: StoredBatch, signal: AbortSignal): Promise<boolean> {
     const { batch } = entry;
     const { errors, total } = await this.#checkLines(batch, signal);
-    if (batch.status !== 'validating') return true; // It is cancelled.
+    if (batch.status !== 'validating') return true; // It was cancelled meanwhile.
     if (signal.aborted) return false;
     batch.request_counts.total = total;
     batch.status = errors.length > 0 ? 'failed' : 'in_progress';
@@ -205,7 +208,10 @@ export class BatchJobs {
     return { errors, total };
   }
 
-  /** Ends a batch. Whoever sees that it has ended finds its files, also after a restart. */
+  /**
+   * Ends a batch. Its files are recorded before its status, so an ended batch always has its files,
+   * also after a restart.
+   */
   async #finish(entry: StoredBatch, status: 'completed' | 'cancelled' | 'expired'): Promise<void> {
     const { batch } = entry;
     if (status === 'completed') [batch.status, batch.finalizing_at] = ['finalizing', seconds()];
@@ -218,7 +224,7 @@ export class BatchJobs {
     this.#done.delete(batch.id);
   }
 
-  /** Turns the records of a batch into a file; null if there are none. */
+  /** Turns the records of a batch into a file; null without records. */
   async #addOutput({ owner, batch, keepOutput }: StoredBatch, id: string, ending: string): Promise<string | null> {
     const bytes = await this.#files.store.size(id);
     if (bytes === 0) return null;

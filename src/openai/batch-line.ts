@@ -1,4 +1,4 @@
-/** Lines of OpenAI's Batch format, one request each, and the records that answer them. */
+/** Lines of OpenAI's Batch format, one request each, and the records with their answers. */
 import { parseExactJson } from '../chat/exact-json.ts';
 import { isRecord, shortJson } from '../chat/json.ts';
 import { newId } from '../chat/messages.ts';
@@ -8,13 +8,13 @@ import { createJsonGauge } from './json-body.ts';
 import { readLines, type Line } from './lines.ts';
 import { inSlices, ownTurn, type Work } from '../slices.ts';
 
-/** What the lines of a batch may ask. */
+/** Endpoints for the lines of a batch. */
 export const BATCH_ENDPOINTS: readonly string[] = ['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/rerank'];
 
-/** Bytes of a line: a body of 10 MiB may be written with escapes. */
+/** Maximum bytes of a line: a body of 10 MiB, possibly with escapes. */
 export const MAX_LINE = 16 * 2 ** 20;
 
-/** A line that can be asked. */
+/** A valid line of a batch. */
 export interface BatchLine {
   readonly line: number;
   readonly customId: string;
@@ -27,13 +27,13 @@ export interface BatchLine {
 /** One line of an output or error file. */
 export interface BatchRecord {
   readonly customId: string | null;
-  /** `line` counts from 1 in the input. */
+  /** `line` is the line number in the input, from 1. */
   readonly error: { readonly code: string; readonly message: string; readonly line: number } | null;
-  /** All of it, as JSON without a line feed. */
+  /** The record as JSON without a line feed. */
   readonly text: string;
 }
 
-/** What is wrong with a line's form. */
+/** Error in a line's form. */
 export class BadLine extends Error {
   readonly code: string;
   readonly line: number;
@@ -53,16 +53,17 @@ export class BadLine extends Error {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Is there nothing in the line but blanks? */
+/** Tells if the line has only blanks. */
 const isEmpty = (bytes: Uint8Array): boolean => bytes.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);
 
-/** Bytes of a line that are looked at between two pauses. */
+/** Bytes of a line that are checked between two pauses. */
 const BLOCK = 64 * 1024;
 
 /**
- * The lines of a file; empty ones are none, and a custom_id that was there before is wrong in a later line. Large lines and many leave others their turn.
- * @param endpoint the one that all lines are for; default: any of BATCH_ENDPOINTS
- * @param most lines, empty ones too: one more is a BadLine, and the last
+ * Reads the lines of a file. Empty lines are skipped; a repeated custom_id is an error of the later
+ * line. Pauses during large lines, and between lines.
+ * @param endpoint required endpoint of all lines; default: any of BATCH_ENDPOINTS
+ * @param most maximum number of lines, including empty ones. One more gives a final BadLine.
  */
 export async function* readBatch(
   source: AsyncIterable<Uint8Array>,
@@ -123,20 +124,20 @@ function* parsed({ number, bytes, size }: Line, endpoints: readonly string[], se
   return { line: number, customId: id, url, body, size };
 }
 
-/** Is a record of the line there already? */
+/** Tells if a line already has a record. */
 export const isDone = (line: BatchLine | BadLine, { answered, told }: Done): boolean =>
   told.has(line.line) || (!(line instanceof BadLine) && answered.has(line.customId));
 
 /**
- * What is at the beginning of a prompt comes first here: lines whose keys begin alike can share what was computed of their prompts.
- * Characters beyond the first 65,536 make no difference.
+ * Sort key of a line, with the beginning of its prompt first. Lines with a common prefix of their
+ * keys can share cached prompt tokens. Only the first 65,536 characters count.
  */
 export function prefixKey({ url, body }: BatchLine): string {
   const { model, tools, messages, prompt, input, query } = body;
   return JSON.stringify([url, model, tools, messages ?? prompt ?? query ?? input]).slice(0, 65_536);
 }
 
-/** @param response its JSON, '' for none */
+/** @param response JSON of the response, '' for none */
 function recordOf(customId: string | null, response: string, error: BatchRecord['error']): BatchRecord {
   const [id, name, wrong] = [newId('batch_req_', 24), customId, error].map((value) => JSON.stringify(value));
   return { customId, error, text: `{"id":${id},"custom_id":${name},"response":${response || 'null'},"error":${wrong}}` };
@@ -144,7 +145,10 @@ function recordOf(customId: string | null, response: string, error: BatchRecord[
 
 export const badRecord = ({ code, message, line, customId }: BadLine): BatchRecord => recordOf(customId, '', { code, message, line });
 
-/** What the server said to a line, as JSON text, which may be long and stays as it is; a refusal is told as an error beside. */
+/**
+ * The record of the server's answer to a line. The body, which may be long, is copied unchanged. A
+ * refusal also gets an error.
+ */
 export function answerRecord({ line, customId }: BatchLine, status: number, body: string): BatchRecord {
   const response = `{"status_code":${status},"request_id":"${newId('req_', 24)}","body":${body}}`;
   if (status < 400) return recordOf(customId, response, null);
@@ -154,21 +158,21 @@ export function answerRecord({ line, customId }: BatchLine, status: number, body
 
 export const recordBytes = ({ text }: BatchRecord): Uint8Array => new TextEncoder().encode(`${text}\n`);
 
-/** What the records of an output or error file say is done. */
+/** Lines that already have a record in an output or error file. */
 export interface Done {
-  /** The custom_id of lines that were answered. */
+  /** custom_id of each answered line. */
   readonly answered: Set<string>;
-  /** The numbers of lines whose errors were told. */
+  /** Number of each line whose error was recorded. */
   readonly told: Set<number>;
 }
 
-/** Bytes of a record: more is no text that can be parsed. */
+/** Maximum bytes of a record: a longer text cannot be parsed. */
 const MAX_RECORD = 2 ** 29;
 
 /**
- * Adds what a file holds to `done`.
- * @returns bytes of its whole lines: half a line behind them is what a process that was killed has left
- * @throws BadLine for a line that is no record
+ * Adds the records of a file to `done`.
+ * @returns bytes of its complete lines; a killed process may leave an incomplete line after them
+ * @throws BadLine for a line that is not a record
  */
 export async function readRecords(source: AsyncIterable<Uint8Array>, done: Done): Promise<number> {
   let size = 0;

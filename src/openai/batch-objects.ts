@@ -1,19 +1,19 @@
-/** Files and batches, as OpenAI's clients see them and as they are stored. */
+/** Files and batches, as sent to OpenAI's clients and as stored. */
 
-/** A store of bytes under names of letters, digits, `_`, `-` and `.`, not beginning with `.`. */
+/** Byte store. Names consist of letters, digits, `_`, `-` and `.`, and do not begin with `.`. */
 export interface BatchStore {
   list(): Promise<readonly string[]>;
-  /** The bytes under a name; none if there is no such name. */
+  /** The bytes under a name; empty if the name does not exist. */
   read(name: string): AsyncIterable<Uint8Array>;
   size(name: string): Promise<number>;
-  /** Replaces the bytes under a name, whole or not at all. */
+  /** Replaces the bytes under a name, completely or not at all. */
   put(name: string, bytes: Uint8Array): Promise<void>;
   append(name: string, bytes: Uint8Array): Promise<void>;
   truncate(name: string, size: number): Promise<void>;
   remove(name: string): Promise<void>;
 }
 
-/** A file, as OpenAI's clients see it. */
+/** A file in OpenAI's format. */
 export interface FileObject {
   readonly id: string;
   readonly object: 'file';
@@ -27,7 +27,7 @@ export interface FileObject {
 
 export type BatchStatus = 'validating' | 'failed' | 'in_progress' | 'finalizing' | 'completed' | 'expired' | 'cancelling' | 'cancelled';
 
-/** A batch, as OpenAI's clients see it. Times are seconds since 1970. */
+/** A batch in OpenAI's format. Times are seconds since 1970. */
 export interface BatchObject {
   readonly id: string;
   readonly object: 'batch';
@@ -51,15 +51,15 @@ export interface BatchObject {
   request_counts: { total: number; completed: number; failed: number };
 }
 
-/** Facts that are stored with an object, and that clients do not see. */
+/** Stored fields of an object that clients do not see. */
 export interface Owned {
-  /** Who may see it. */
+  /** Hash of the key whose clients may see the object; '' without keys. */
   readonly owner: string;
 }
 export type StoredFile = Owned & { readonly file: FileObject };
 export type StoredBatch = Owned & {
   readonly batch: BatchObject;
-  /** Seconds for which its output files are kept. */
+  /** Seconds to keep its output files. */
   readonly keepOutput: number;
 };
 

@@ -1,45 +1,54 @@
-/** Runs the lines of a batch, many at once, those that begin alike one after the other. */
+/**
+ * Runs the lines of a batch concurrently. Lines with a common prefix run one after another, so that
+ * they share cached tokens.
+ */
 import { onAbort } from '../abort.ts';
 import { yieldToEventLoop } from '../threads/executor.ts';
 import { answerRecord, BadLine, badRecord, prefixKey, type BatchLine, type BatchRecord } from './batch-line.ts';
 import { errorBody, HttpError } from './http-error.ts';
 
-/** Lines that are looked at to find the one that shares most, at most; bytes of them. */
+/** Maximum number of read-ahead lines to choose from, and their maximum bytes. */
 const WINDOW = 512;
 const WINDOW_BYTES = 8 * 2 ** 20;
 
-/** Milliseconds without a further line after which the places choose among those that wait. A reader that has lines at hand gives one far sooner. */
+/**
+ * Milliseconds without a new line after which the workers choose among the lines present. A reader
+ * with available lines is much faster.
+ */
 const QUIET_MS = 20;
 
-/** Tries of a line that the server fails to answer, and milliseconds between them. */
+/** Attempts for a line if the server fails, and milliseconds between them. */
 const TRIES = 3;
 const PAUSE_MS = 1000;
 
-/** Answers a request of a batch: its status, and its body as JSON text. What aborts is status 499. */
+/**
+ * Sends a request of a batch to the server. The response has a status and a JSON body; an aborted
+ * request has status 499.
+ */
 export type AskLine = (path: string, body: object, signal: AbortSignal) => Promise<Response>;
 
 export interface BatchRun {
-  /** The lines that are left to do, read as they are needed; of bad ones the error is written. */
+  /** The remaining lines, read on demand. A bad line gets an error record. */
   readonly lines: AsyncIterable<BatchLine | BadLine>;
   readonly ask: AskLine;
-  /** Lines that are asked at the same time. */
+  /** Number of concurrent requests. */
   readonly parallel: number;
-  /** Called with each record as it is there, one at a time. */
+  /** Called with each record as soon as it exists, one at a time. */
   readonly write: (record: BatchRecord, line: BatchLine | BadLine) => Promise<void>;
-  /** Aborted: no further line is begun. */
+  /** If aborted, no further line starts. */
   readonly stop: AbortSignal;
-  /** Aborted: lines under way are given up, as if they had not begun. */
+  /** If aborted, running lines are aborted and count as not started. */
   readonly abort: AbortSignal;
 }
 
 interface Waiting {
   readonly line: BatchLine;
   readonly key: string;
-  /** Characters that it shares with the last line of each place. */
+  /** Number of leading characters shared with the last line of each worker. */
   readonly shared: number[];
 }
 
-/** Characters at the beginning that two texts have in common, from a number on that is known to be. */
+/** Length of the common prefix of two texts, given that the first `from` characters are equal. */
 function sharedChars(a: string, b: string, from = 0): number {
   let n = from;
   while (n < a.length && n < b.length && a.charCodeAt(n) === b.charCodeAt(n)) n++;
@@ -47,9 +56,13 @@ function sharedChars(a: string, b: string, from = 0): number {
 }
 
 /**
- * Lines that wait, and which of them each place takes next: the one that shares more with the place's last line than with any other's. So the questions
- * about a document go to one place, whose slot of the cache has the document, and a place that has none left begins with another document; only where
- * there is none does it join a place that has many. Of equals the first comes first.
+ * Waiting lines, and the choice of the next line for each worker ("place"). The choice maximises
+ * the prefix shared with the worker's last line minus the longest prefix shared with another
+ * worker's. Of equal lines the first is taken.
+ *
+ * So questions about one document go to one worker, whose cache slot has the document. A worker
+ * without such lines starts another document. It joins another worker's document only if no new one
+ * waits.
  */
 export function createWindow(places: number): {
   readonly size: number;
@@ -84,7 +97,8 @@ export function createWindow(places: number): {
       const [{ line, key }] = waiting.splice(best, 1);
       bytes -= line.size;
       const before = sharedChars(last[place], key);
-      // Where a line leaves the old key before the new one does, it leaves both there.
+      // Only lines that matched the old key exactly as far as the new key does need a comparison.
+      // For all others the minimum is the new shared length.
       for (const { key: other, shared } of waiting)
         shared[place] = shared[place] === before ? sharedChars(other, key, before) : Math.min(shared[place], before);
       last[place] = key;
@@ -93,7 +107,10 @@ export function createWindow(places: number): {
   };
 }
 
-/** Waits until something has changed. */
+/**
+ * Lets any number of waiters wait for the next ring.
+ *
+ */
 function createBell(): { readonly ring: () => void; readonly wait: () => Promise<void> } {
   let ring = (): void => {};
   let next = new Promise<void>((resolve) => (ring = resolve));
@@ -107,9 +124,10 @@ function createBell(): { readonly ring: () => void; readonly wait: () => Promise
 }
 
 /**
- * Runs the lines to their end, or until `stop`. What a line says decides its answer, not what runs beside it.
- * @returns whether all lines have their records
- * @throws what reading or writing throws; lines under way are given up then
+ * Runs lines until all are done or `stop` aborts. An answer depends only on its line, not on
+ * concurrent lines.
+ * @returns true if all lines have records
+ * @throws errors of reading or writing, after aborting the running lines
  */
 export async function runBatch({ lines, ask, parallel, write, stop, abort }: BatchRun): Promise<boolean> {
   const window = createWindow(parallel);
@@ -127,7 +145,7 @@ export async function runBatch({ lines, ask, parallel, write, stop, abort }: Bat
   let timer: ReturnType<typeof setTimeout> | undefined;
   const hush = async (): Promise<void> => {
     const due = timer;
-    await yieldToEventLoop(); // a thread that was busy for long hears of the time first, and of the lines that came meanwhile then
+    await yieldToEventLoop(); // after a blocked loop the timer fires before pending lines
     if (due !== timer) return;
     quiet = true;
     bell.ring();
@@ -146,7 +164,8 @@ export async function runBatch({ lines, ask, parallel, write, stop, abort }: Bat
     ended = true;
     bell.ring();
   };
-  // What a place takes depends on what waits, so it waits for the lines that come together: however fast they are read, they are shared out alike.
+  // The choice depends on the lines present. So a worker waits until lines that arrive together
+  // have all been read, which makes the choice independent of the reading speed.
   const work = async (place: number): Promise<void> => {
     while (!stopped()) {
       const line = ended || quiet || full() ? window.take(place) : undefined;
@@ -166,7 +185,7 @@ export async function runBatch({ lines, ask, parallel, write, stop, abort }: Bat
     });
   stop.addEventListener('abort', bell.ring);
   abort.addEventListener('abort', bell.ring);
-  // The source may not give a line for long, or ever: that is not waited for where the places are done.
+  // The source may give its next line late or never. Do not wait for it if the workers are done.
   const reading = guarded(read());
   await Promise.all([...Array(parallel).keys()].map((place) => guarded(work(place))));
   clearTimeout(timer);
@@ -177,9 +196,9 @@ export async function runBatch({ lines, ask, parallel, write, stop, abort }: Bat
   return ended && window.size === 0 && !givenUp;
 }
 
-/** The record of a line; undefined where it was given up. */
+/** The record of a line; undefined if it was aborted. */
 async function answerOf(line: BatchLine, ask: AskLine, signal: AbortSignal): Promise<BatchRecord | undefined> {
-  // A stream has no place in a file; OpenAI refuses it too.
+  // A file cannot contain a stream; OpenAI refuses it too.
   if (line.body.stream === true)
     return refused(line, new HttpError(400, "'stream' is true; expected false in a batch.", { param: 'stream', code: 'invalid_value' }));
   for (let failures = 0; ;) {
@@ -187,7 +206,8 @@ async function answerOf(line: BatchLine, ask: AskLine, signal: AbortSignal): Pro
     const text = await response.text().catch(() => undefined);
     if (signal.aborted) return undefined;
     const { status } = response;
-    // 499: the place went to somebody who waits; 429: too many wait for the model. Neither is the line's fault; what else fails here may be.
+    // 499: an interactive request took the slot. 429: too many requests wait for the model. Both
+    // are retried without limit; other failures may be the line's fault.
     const waits = text === undefined || status === 499 || status === 429;
     const fails = !waits && status >= 500 && status !== 501 && ++failures < TRIES;
     if (!waits && !fails) return answerRecord(line, status, text);
@@ -197,7 +217,7 @@ async function answerOf(line: BatchLine, ask: AskLine, signal: AbortSignal): Pro
 
 const refused = (line: BatchLine, error: HttpError): BatchRecord => answerRecord(line, error.status, JSON.stringify(errorBody(error)));
 
-/** Waits so long, or until the signal aborts. */
+/** Waits for `ms` milliseconds, or until the signal aborts. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     let unlisten = (): void => {};

@@ -1,4 +1,4 @@
-/** The files and batches of a server, kept in a store: a new start needs nothing else. */
+/** Files and batches of a server, persisted in a store: a restart needs nothing else. */
 import { newId } from '../chat/messages.ts';
 import { QuantletError } from '../errors.ts';
 import { checkValue, whole } from '../options.ts';
@@ -28,7 +28,7 @@ export interface BatchesOptions {
   maxStoredBytes?: number | undefined;
 }
 
-/** The files and batches of one folder or other store. One server has it at a time. */
+/** Files and batches of a folder or another store. Only one server may use it at a time. */
 export interface Batches {
   readonly maxFileBytes: number;
   files(owner: string): readonly FileObject[];
@@ -57,20 +57,24 @@ export interface Batches {
   ): Promise<BatchObject>;
   /** @throws HttpError 404, 409 if it has ended */
   cancel(id: string, owner: string): Promise<BatchObject>;
-  /** Begins the unfinished batches. Called once, by createHandler. */
+  /** Starts the unfinished batches. Called once, by createHandler. */
   start(server: BatchServer): void;
-  /** Begins no further line, gives the lines under way `drainMs` milliseconds, and leaves the rest for the next start. */
+  /**
+   * Starts no further line, gives running lines `drainMs` milliseconds, and leaves the rest for the
+   * next start.
+   */
   close(drainMs?: number): Promise<void>;
 }
 
-/** Seconds for which files are kept by default, and batches after their end. */
+/** Default number of seconds to keep files, and batches after their creation. */
 export const KEEP_SECONDS = 30 * 86_400;
 const MAX_BATCHES = 10_000;
 /** Batches that have not ended. */
 const MAX_UNFINISHED = 100;
 
 /**
- * Opens the files and batches of a store. Half lines are cut off, and files whose upload never ended are removed.
+ * Opens the files and batches of a store. Incomplete records are cut off, and files of incomplete
+ * uploads are removed.
  * @throws QuantletError ERR_INVALID_ARGUMENT, ERR_STATE for damaged entries; errors of the store
  */
 export async function openBatches(store: BatchStore, options: BatchesOptions = {}): Promise<Batches> {
@@ -82,7 +86,7 @@ export async function openBatches(store: BatchStore, options: BatchesOptions = {
   return batches;
 }
 
-/** A batch as a client asks for it. */
+/** Fields of a client's request for a batch. */
 type BatchRequest = Pick<BatchObject, 'endpoint' | 'input_file_id' | 'completion_window' | 'metadata'>;
 
 class StoredBatches implements Batches {
@@ -181,7 +185,7 @@ class StoredBatches implements Batches {
     return [...this.#jobs.all.values()].filter(({ batch }) => !hasEnded(batch));
   }
 
-  /** Removes files that have expired, and batches that ended long ago. */
+  /** Removes expired files and old batches that have ended. */
   async #sweep(): Promise<void> {
     const now = seconds();
     for (const { file } of this.#files.all.values())
@@ -205,7 +209,10 @@ async function readEntry(store: BatchStore, name: string): Promise<StoredFile | 
   }
 }
 
-/** The entry, if it is the owner's. @throws HttpError 404 */
+/**
+ * Returns the entry if `owner` owns it.
+ * @throws HttpError 404
+ */
 function owned<T extends Owned>(entry: T | undefined, owner: string, what: string, id: string): T {
   if (entry?.owner === owner) return entry;
   throw new HttpError(404, `There is no ${what} ${JSON.stringify(id.slice(0, 100))}.`, { code: 'not_found' });

@@ -1,4 +1,4 @@
-/** /v1/files and /v1/batches, as OpenAI has them. */
+/** /v1/files and /v1/batches: OpenAI's protocol. */
 import { isRecord } from '../chat/json.ts';
 import { BATCH_ENDPOINTS } from './batch-line.ts';
 import { KEEP_SECONDS, type Batches, type BatchObject } from './batch-state.ts';
@@ -8,9 +8,9 @@ import { HttpError } from './http-error.ts';
 import { readForm } from './multipart.ts';
 import { allowsOrigin, decodedBody, givenKey, undecoded } from './request.ts';
 
-/** Bytes of a form beside its file. */
+/** Maximum bytes of a form in addition to its file. */
 const FORM = 64 * 1024;
-/** Bytes of a file that are written at a time. */
+/** Bytes of a file that are written at once. */
 const PIECE = 256 * 1024;
 
 function batchesOf({ options }: Context): Batches {
@@ -18,14 +18,14 @@ function batchesOf({ options }: Context): Batches {
   throw new HttpError(501, 'This server keeps no files and batches; start it with --batch-dir (batches).', { code: 'not_supported' });
 }
 
-/** Who asks: whoever has this key. Where no key is asked for, all are one. */
+/** The client's identity: a hash of its key, or '' for everyone if no key is required. */
 async function ownerOf({ options, request }: Context): Promise<string> {
   if (options.apiKey === undefined) return '';
   const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(givenKey(request)));
   return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** POST /v1/files: multipart/form-data with `file`, `purpose` and perhaps `expires_after`. */
+/** POST /v1/files: multipart/form-data with `file`, `purpose` and optionally `expires_after`. */
 export async function uploadFile(context: Context): Promise<Response> {
   const batches = batchesOf(context);
   const { request } = context;
@@ -70,7 +70,10 @@ export async function uploadFile(context: Context): Promise<Response> {
   return Response.json(file);
 }
 
-/** Pages of any origin may post forms without asking first: where a browser says whose page it is, that has to be one that may read answers. */
+/**
+ * Refuses forms from other pages. Pages of any origin may post forms without a CORS preflight. So
+ * if the browser names an origin, it must be one that may read answers.
+ */
 function checkOrigin({ request, options: { cors = false } }: Context): void {
   const origin = request.headers.get('origin');
   if (origin === null || allowsOrigin(origin, cors)) return;
@@ -80,7 +83,10 @@ function checkOrigin({ request, options: { cors = false } }: Context): void {
   });
 }
 
-/** The body's chunks. @throws HttpError 400 without one, 408 where none comes for so long */
+/**
+ * The body's chunks.
+ * @throws HttpError 400 without a body, 408 if no chunk arrives for `timeoutMs`
+ */
 async function* chunksOf(request: Request, timeoutMs: number): AsyncGenerator<Uint8Array, void> {
   const body = decodedBody(request);
   if (!body) throw new HttpError(400, 'The request has no body; expected a form with a file.', { code: 'invalid_form' });
@@ -105,7 +111,7 @@ async function* chunksOf(request: Request, timeoutMs: number): AsyncGenerator<Ui
   }
 }
 
-/** OpenAI's `expires_after`, as seconds from the creation on. */
+/** OpenAI's `expires_after` as seconds after creation. */
 function keepSeconds(param: string, value: unknown): number {
   if (value === undefined || value === null || value === '') return KEEP_SECONDS;
   const { anchor, seconds } = isRecord(value) ? value : {};
@@ -189,7 +195,7 @@ export async function cancelBatch(context: Context): Promise<Response> {
   return Response.json(await batchesOf(context).cancel(id, await ownerOf(context)));
 }
 
-/** A page of a list, the last made first: `limit` of them behind `after`. */
+/** A page of a list, newest first by default: up to `limit` items after `after`. */
 function listOf({ query }: Context, items: readonly (BatchObject | ReturnType<Batches['file']>)[], most: number): object {
   const limit = query.get('limit') ?? String(Math.min(most, most === 100 ? 20 : most));
   if (!/^\d{1,5}$/.test(limit) || Number(limit) < 1 || Number(limit) > most)

@@ -1,17 +1,20 @@
-/** An answer as blocks, one after the other: text, reasoning, a call. Responses and messages have them, where a chat completion has one message. */
+/**
+ * An answer as consecutive blocks: text, reasoning, calls. Responses and messages consist of
+ * blocks; a chat completion is one message.
+ */
 import { newCallId } from '../chat/messages.ts';
 import type { ChatEvent } from '../chat/parser.ts';
 
 export interface Block {
   readonly index: number;
   readonly type: ChatEvent['type'];
-  /** What there is of it so far; of a call, its arguments as JSON. */
+  /** The text so far; for a call, its arguments as JSON. */
   text: string;
-  /** Of a call. */
+  /** For calls only. */
   readonly call?: { readonly id: string; readonly name: string };
 }
 
-/** What a protocol sends while a block is written. */
+/** Events of a protocol for the start, growth and end of a block. */
 export interface BlockWriter<Sent> {
   open(block: Block): readonly Sent[];
   delta(block: Block, delta: string): readonly Sent[];
@@ -20,14 +23,14 @@ export interface BlockWriter<Sent> {
 
 export interface Blocks<Sent> {
   readonly all: readonly Block[];
-  /** The block that goes on with the next event of its type. */
+  /** The open block, to which the next event of its type is appended. */
   readonly current: Block | undefined;
   push(event: ChatEvent): Sent[];
-  /** The answer is over. */
+  /** Ends the answer. */
   end(): Sent[];
 }
 
-/** For answers that are sent whole. */
+/** For answers that are sent at once. */
 const silent: BlockWriter<never> = { open: () => [], delta: () => [], close: () => [] };
 
 export function createBlocks<Sent = never>(writer: BlockWriter<Sent> = silent): Blocks<Sent> {

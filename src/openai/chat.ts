@@ -17,7 +17,7 @@ import { CHAT_REFUSALS, isHosted } from './protocol.ts';
 import { reasoningOptions, wishOf } from './reasoning.ts';
 import { lengthField, setFormat, shiftOf, textOptions } from './sampling.ts';
 
-/** Answers to one request at most; they are generated one after another. */
+/** Maximum number of answers to one request. They are generated one after another. */
 export const maxChoices = 16;
 
 /** A request's conversation and options. */
@@ -28,7 +28,10 @@ export const chatRequest = (context: Context, body: Body): ChatRequest => {
   return withPrefill(context, given, asked);
 };
 
-/** Tells of names of speakers that the model's template does not write; a tool's is that of its call. */
+/**
+ * Reports names of speakers that the model's template does not write. A tool's name is not needed,
+ * since its call has it.
+ */
 function noteNames({ backend, leftOut }: Context, { messages, options }: ChatRequest): void {
   const { names } = templateFor(backend.chatTemplate, options.tools).capabilities;
   messages.forEach(({ role, name }, i) => {
@@ -46,11 +49,14 @@ const ask =
     return context.work(work(backend, messages, { ...options, parseSpecial, signal }));
   };
 
-/** Makes a request ready. @throws HttpError 413 for more messages than are allowed; what prepareChat() throws */
+/**
+ * Prepares a request.
+ * @throws HttpError 413 for more messages than are allowed; errors of prepareChat()
+ */
 export const prepared = ask(prepareChatWork);
 const prompted = ask(chatPromptWork);
 
-/** How many tokens the prompt of a request has. */
+/** Number of tokens of a request's prompt. */
 export const countPrompt = async (context: Context, request: ChatRequest, param?: string): Promise<number> =>
   (await prompted(context, request, param)).promptIds.length;
 
@@ -77,7 +83,7 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
   const head = { id: answerId('chatcmpl-'), created: context.created, model: backend.name };
   const usage = createUsage(context.metrics);
 
-  // Equal seeds would give equal answers.
+  // Equal seeds would give equal answers, so each answer gets the next seed.
   const run = (index: number) =>
     runChoice(context, usage, {
       ...chat,
@@ -128,7 +134,7 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
   return answer(context, { body, generations: [[chat.promptIds, generationOf(backend, chat).options]], events, whole });
 }
 
-/** Runs one choice and counts its tokens, however it ends. */
+/** Generates one answer and counts its tokens, even if it fails. */
 export async function* runChoice(context: Context, usage: UsageCounter, chat: PreparedChat): AsyncGenerator<ChatStep, ChatOutcome> {
   let tokens = 0;
   let outcome: ChatOutcome | undefined;
@@ -168,7 +174,7 @@ function messageOf(events: readonly ChatEvent[]): object {
   };
 }
 
-/** Everything of the request but its messages. */
+/** Options from all fields except the messages. */
 function chatOptions(context: Context, body: Body): ChatOptions {
   checkFields(CHAT_REFUSALS, body);
   const options: ChatOptions = { ...textOptions(context, body), tools: toolsOf(context, body), toolChoice: toolChoice(body) };
@@ -187,7 +193,10 @@ function chatOptions(context: Context, body: Body): ChatOptions {
 
 const roles = ['system', 'developer', 'user', 'assistant', 'tool'];
 
-/** The messages, checked field by field. @throws HttpError 400 naming the first field that is wrong */
+/**
+ * The messages, checked field by field.
+ * @throws HttpError 400 naming the first invalid field
+ */
 export function messagesOf(body: Body): ChatMessage[] {
   const { messages } = body;
   if (!Array.isArray(messages) || messages.length === 0) throw invalid('messages', 'a list of at least one message', messages);
@@ -219,11 +228,14 @@ export function messagesOf(body: Body): ChatMessage[] {
   });
 }
 
-/** Reasoning by the name that vLLM, OpenRouter and Ollama give it. */
+/** Reasoning under the name that vLLM, OpenRouter and Ollama use. */
 const reasoningOf = ({ role, reasoning }: Body): { reasoning_content?: string } =>
   role === 'assistant' && typeof reasoning === 'string' ? { reasoning_content: reasoning } : {};
 
-/** A refusal that an assistant sent in place of content, after it or as a part of it: text like any other, which the model is to know it said. */
+/**
+ * A refusal in an assistant's message: in place of content, after it, or as a part of it. It
+ * becomes ordinary text, so that the model knows that it said it.
+ */
 function refusalOf({ content, refusal }: Body, at: string): { content?: string | ChatPart[] } {
   const parts = Array.isArray(content) ? content.map((part: ChatPart, i) => refusalText(part, `${at}.content[${i}]`)) : undefined;
   if (typeof refusal !== 'string' || refusal === '') return parts ? { content: parts } : {};
@@ -233,7 +245,10 @@ function refusalOf({ content, refusal }: Body, at: string): { content?: string |
 
 const isRefusal = (part: unknown): boolean => isRecord(part) && part.type === 'refusal';
 
-/** A part of a message; a refusal as a part of text. @throws HttpError 400 for a refusal without a text */
+/**
+ * Converts a refusal part to a text part; returns other parts unchanged.
+ * @throws HttpError 400 for a refusal without a text
+ */
 export function refusalText(part: ChatPart, at: string): ChatPart {
   if (!isRefusal(part)) return part;
   const { refusal } = part as { refusal?: unknown };
@@ -246,7 +261,10 @@ function toolsOf(context: Context, body: Body): ChatTool[] {
   return functionTools(tools, body.tools, '{"type": "function", "function": {"name", "parameters"}}');
 }
 
-/** The tools of a request without those that a server would have to run; the answer's header says which were left out. */
+/**
+ * The tools of a request without hosted ones, which only a provider's server can run. A header of
+ * the answer names the tools left out.
+ */
 export function callable(context: Context, tools: unknown): unknown {
   if (!Array.isArray(tools)) return tools;
   tools.forEach((tool: unknown, i) => isHosted(tool) && context.leftOut.push(`tools[${i}]`));
@@ -254,8 +272,9 @@ export function callable(context: Context, tools: unknown): unknown {
 }
 
 /**
- * Tools in OpenAI's spelling, checked.
- * @param given what the request has, and `shape` how it should be written, for the message
+ * Checks tools in OpenAI's format.
+ * @param given the request's value, for the error message
+ * @param shape the expected format, for the error message
  */
 export function functionTools(tools: unknown, given: unknown, shape: string): ChatTool[] {
   const fits =
@@ -273,8 +292,8 @@ export function functionTools(tools: unknown, given: unknown, shape: string): Ch
 }
 
 /**
- * What a conversation's template is told, what becomes of its reasoning, and where an answer that fills the context goes on: the server's defaults, in
- * their place what the protocol itself says by the names that templates have for it, in its place llama-server's fields.
+ * Options for the template, for reasoning, and for a full context. They come from the server's
+ * defaults, overridden by the protocol's fields, overridden by llama-server's fields.
  */
 export function conversationOptions(context: Context, body: Body): ChatDefaults & Pick<ChatOptions, 'answerShift' | 'onContextFull'> {
   const { chatDefaults } = context.options;
@@ -301,7 +320,10 @@ export function conversationOptions(context: Context, body: Body): ChatDefaults 
 
 const ON_CONTEXT_FULL = ['error', 'shift', 'truncate-middle'] as const;
 
-/** `quantlet.on_context_full`: what becomes of a conversation that does not fit. `shift` leaves out the oldest turns. */
+/**
+ * `quantlet.on_context_full`: handling of a conversation that does not fit. `shift` leaves out the
+ * oldest turns.
+ */
 function onContextFullOf(body: Body): ChatOptions['onContextFull'] {
   const own = recordField(body, 'quantlet') ?? {};
   for (const name of Object.keys(own))
@@ -312,7 +334,9 @@ function onContextFullOf(body: Body): ChatOptions['onContextFull'] {
   return how;
 }
 
-/** Says in an answer how many messages were left out for want of room. */
+/**
+ * Field of an answer with the number of messages that were left out because the context was full.
+ */
 export const leftOutOf = ({ leftOut }: Pick<PreparedChat, 'leftOut'>): { quantlet?: { left_out: number } } =>
   leftOut > 0 ? { quantlet: { left_out: leftOut } } : {};
 

@@ -10,7 +10,7 @@ import { completionLogprobs, createLogprobLists } from './logprobs.ts';
 import { COMPLETION_REFUSALS } from './protocol.ts';
 import { lengthField, lengthOf, setFormat, textOptions } from './sampling.ts';
 
-/** Prompts of one request at most; they are completed one after another. */
+/** Maximum number of prompts of one request. They are completed one after another. */
 const maxPrompts = 64;
 
 /** POST /v1/completions. */
@@ -59,7 +59,7 @@ export async function completions(context: Context, body: Body): Promise<Respons
       let offset = echoed(index).length;
       if (offset > 0) yield choice(echoed(index), null);
       const result = yield* mapped(run(index), (part) => {
-        // A token that only completes later has no text yet; it still has its log probability.
+        // A token that is only part of a character has no text yet, but has its log probability.
         const chunks = part.text !== '' || part.logprobs ? [choice(part.text, null, part)] : [];
         offset += part.text.length;
         return chunks;
@@ -90,7 +90,10 @@ export async function completions(context: Context, body: Body): Promise<Respons
 
 export type TextRun = AsyncGenerator<GenerationPart, GenerationResult>;
 
-/** Runs one generation for a request's prompt of this number, and counts its tokens, however it ends. */
+/**
+ * Runs one generation and counts its tokens, even if it fails.
+ * @param prompt index of the request's prompt
+ */
 export async function* runText(
   context: Context,
   usage: UsageCounter,
@@ -118,7 +121,10 @@ export interface Prompt {
   readonly text: () => string;
 }
 
-/** A prompt's ids, how many tokens may follow, and its text. @throws QuantletError ERR_CONTEXT_FULL */
+/**
+ * A prompt's ids, the number of tokens that may follow, and its text.
+ * @throws QuantletError ERR_CONTEXT_FULL
+ */
 export async function preparedPrompt(context: Context, prompt: string | readonly number[]): Promise<Prompt> {
   const { backend } = context;
   const ids = typeof prompt === 'string' ? await context.work(encode(backend, prompt, { addSpecial: true, parseSpecial: true })) : prompt;

@@ -1,4 +1,6 @@
-/** What the endpoints share: a request on its way, usage, answers whole or as events. */
+/**
+ * Code that the endpoints share: the context of a request, usage, and answers at once or as events.
+ */
 import { newId } from '../chat/messages.ts';
 import { draftTimings, predictedPerSecond, type GenerateOptions, type GenerationResult } from '../generate/generate.ts';
 import type { Work } from '../slices.ts';
@@ -12,59 +14,70 @@ import type { Models } from './models.ts';
 import type { HandlerOptions, Limits } from './options.ts';
 import type { Queue } from './queue.ts';
 
-/** One request on its way. */
+/** One running request. */
 export interface Context {
   readonly options: HandlerOptions;
   readonly limits: Limits;
   readonly request: Request;
-  /** What the path has behind the endpoint's own, and what follows the question mark. */
+  /** The path after the endpoint's own part, and the query. */
   readonly rest: string;
   readonly query: URLSearchParams;
-  /** All models; of the one that the request is for, where the endpoint is about one: */
+  /** All models, and the chosen one for endpoints that concern one model. */
   readonly models: Models;
   readonly backend: Backend;
-  /** Of the requests that generate with it. */
+  /** Queue of the requests that generate with the chosen model. */
   readonly queue: Queue;
-  /** Those of all models that are loaded. */
+  /** Queues of all loaded models. */
   queues(): readonly Queue[];
   readonly metrics: Metrics;
-  /** Lets in one at a time that saves or restores a sequence. */
+  /** Queue that allows one request at a time to save or restore a sequence. */
   readonly states: Queue;
-  /** Aborted when the client is gone or the time is up. */
+  /** Aborted if the client disconnects or the request times out. */
   readonly signal: AbortSignal;
-  /** Lets large requests do what takes memory two at a time. @throws the signal's reason */
+  /**
+   * Runs memory-intensive work; of large requests at most two at a time.
+   * @throws the signal's reason
+   */
   lane<T>(run: () => Promise<T>): Promise<T>;
-  /** Does work in slices, in the lane. @throws the signal's reason */
+  /**
+   * Runs work in slices, inside lane().
+   * @throws the signal's reason
+   */
   work<T>(work: Work<T>): Promise<T>;
-  /** Messages of a conversation at most. */
+  /** Maximum messages of a conversation. */
   readonly maxMessages: number;
-  /** Tells the server's owner of a failure that is the server's own. */
+  /** Reports a failure of the server itself to the server's owner. */
   report(error: unknown): void;
-  /** The request's body, empty until it is read. */
+  /** The request's body; empty until it is read. */
   body: Body;
-  /** Any failure, which names the fields of that body. */
+  /** Converts any error to a failure that names fields of this body. */
   readonly failure: (error: unknown) => HttpError;
-  /** A failure as the protocol of the endpoint, or of the client, writes it. */
+  /** A failure in the format of the endpoint's protocol, or of the client's. */
   readonly errorBody: (error: HttpError) => object;
-  /** Parts of the request that the answer was made without; its header x-quantlet-left-out names them. */
+  /** Parts of the request that were ignored; the answer's header x-quantlet-left-out names them. */
   readonly leftOut: string[];
-  /** Seconds since 1970, as `created` has it. */
+  /** Seconds since 1970, for `created`. */
   readonly created: number;
   /**
-   * Counts bytes that are kept for this request until it is finished, of its body or its answer.
-   * @throws HttpError 503 where all requests together keep too many already
+   * Counts bytes of this request's body or answer, which are kept until it is finished.
+   * @throws HttpError 503 if all requests together keep too many already
    */
   hold(bytes: number): void;
-  /** The answer goes on after it has been returned: whoever sends it calls finish() at its end. */
+  /**
+   * True if the answer continues after its response was returned. Then its sender calls finish() at
+   * the end.
+   */
   open: boolean;
   abort(reason: unknown): void;
-  /** The answer is complete (or will never be); called once, with the status that the log gets. */
+  /**
+   * Marks the answer as complete (or failed) with its status for the log. Later calls do nothing.
+   */
   finish(status?: number): void;
-  /** Nothing is computed for the request any more. */
+  /** Releases the model: nothing is computed for the request any more. */
   atRest(): void;
 }
 
-/** The id of an answer or a part of one, as OpenAI's and Anthropic's look. */
+/** A random id for an answer or a part, in OpenAI's and Anthropic's style. */
 export const answerId = (prefix: 'chatcmpl-' | 'cmpl-' | 'resp_' | 'msg_' | 'rs_' | 'fc_'): string => newId(prefix, 24);
 
 /** Token counts as OpenAI's `usage`. */
@@ -75,12 +88,13 @@ export interface Usage {
   readonly prompt_tokens_details: { readonly cached_tokens: number };
 }
 
-/** Counts what the generations of one request cost. */
+/** Sums the tokens of one request's generations. */
 export interface UsageCounter {
   /**
-   * One generation has ended, however it did.
-   * @param prompt which of the request's prompts it was for: the `n` answers to one prompt count its tokens once, as OpenAI does
-   * @param result undefined where it was cut short
+   * Adds a finished or failed generation.
+   * @param prompt index of the request's prompt. The `n` answers to one prompt count its tokens
+   * once, as at OpenAI.
+   * @param result undefined if the generation was cut short
    */
   add(prompt: number, promptTokens: number, completionTokens: number, result: GenerationResult | undefined): void;
   total(): Usage;
@@ -115,7 +129,7 @@ export function createUsage(metrics: Metrics): UsageCounter {
   };
 }
 
-/** What llama-server calls `timings`. */
+/** llama-server's `timings`. */
 export function timings({ timings: t }: Pick<GenerationResult, 'timings'>): object {
   const { promptTokens, promptMs, predictedTokens, predictedMs } = t;
   const per = (ms: number, tokens: number): number => (tokens > 0 ? ms / tokens : 0);
@@ -133,7 +147,10 @@ export function timings({ timings: t }: Pick<GenerationResult, 'timings'>): obje
   };
 }
 
-/** Each value of `source` as the ones that `map` makes of it; returns what `source` returns, and ends it when ended early. */
+/**
+ * Replaces each value of `source` by the values from `map`. Returns the return value of `source`,
+ * and ends `source` if it is ended early.
+ */
 export async function* mapped<T, R, O>(source: AsyncGenerator<T, R>, map: (value: T) => readonly O[]): AsyncGenerator<O, R> {
   try {
     for (;;) {
@@ -155,18 +172,21 @@ export async function drained<T, R>(source: AsyncGenerator<T, R>, each: (value: 
   }
 }
 
-/** What answer() takes of an endpoint. */
+/** An endpoint's parts of answer(). */
 export interface Answer extends StreamProtocol {
   readonly body: Body;
-  /** The generations that it will ask for, to be checked before a stream's header goes out: until then a failure has a status of its own. */
+  /**
+   * The generations to validate before a stream's header is sent. Until then a failure can have its
+   * own HTTP status.
+   */
   readonly generations: readonly (readonly [ids: readonly number[], options: GenerateOptions])[];
-  /** The answer as events. What it sends first does not wait for `place`, in which it generates. */
+  /** The answer as events. Generation waits for `place`; the first events do not. */
   events(place: Promise<unknown>): AsyncGenerator<object | string, void>;
-  /** The same at once. */
+  /** The complete answer as one object. */
   whole(): Promise<object>;
 }
 
-/** Waits for a place and answers, as events where the request has `stream`. */
+/** Waits in the queue and answers, as events if the request has `stream`. */
 export async function answer(context: Context, { body, generations, events, whole, ...protocol }: Answer): Promise<Response> {
   const { queue, backend, signal } = context;
   if (!booleanField(body, 'stream')) {
@@ -177,7 +197,7 @@ export async function answer(context: Context, { body, generations, events, whol
   const silence = pingMs(context, body);
   for (const [ids, options] of generations) await context.lane(async () => backend.checkGenerate?.(ids, options));
   const place = queue.enter(signal);
-  await Promise.race([place, undefined]); // where too many wait, it has been refused already
+  await Promise.race([place, undefined]); // if the queue is full, `place` has been rejected already
   const leave = (): void =>
     void place.then(
       (leave) => leave(),
@@ -187,10 +207,16 @@ export async function answer(context: Context, { body, generations, events, whol
   return eventStream(context, events(place), { ping, streamError, pingMs: silence, leave });
 }
 
-/** An answer of more characters is sent piece by piece as its reader takes it, and counts until then: readers may be slow, or read nothing. */
+/**
+ * A longer answer is sent in pieces at its reader's speed, and its size counts as kept until it is
+ * sent. A reader may be slow, or not read at all.
+ */
 const LARGE = 64 * 1024;
 
-/** Pieces of JSON as a response. @throws HttpError 503 where too many bytes wait to be read already */
+/**
+ * A response from pieces of JSON.
+ * @throws HttpError 503 if too many bytes are waiting to be read
+ */
 export function jsonAnswer(context: Context, pieces: readonly string[]): Response {
   const headers = { 'content-type': 'application/json' };
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0);

@@ -1,21 +1,24 @@
-/** Answers as server-sent events: the header goes out at once, and pings while nothing else is to say. */
+/** Answers as server-sent events. The header is sent at once, and pings during silence. */
 import { numberField, type Body } from './fields.ts';
 import { toHttpError, type HttpError } from './http-error.ts';
 import type { Limits } from './options.ts';
 
-/** Bytes of an answer that may wait for a slow reader before its generation pauses. */
+/** Maximum bytes of an answer that wait for a slow reader before its generation pauses. */
 const BUFFERED = 256 * 1024;
 const encoder = new TextEncoder();
 
-/** The longest time that setTimeout takes. */
+/** Maximum delay of setTimeout. */
 const MOST_MS = 2 ** 31 - 1;
 const MOST_SECONDS = 2 ** 31 - 1;
 
-/** An event, or a comment, which says nothing: a line that begins with a colon. */
+/** An event, or a comment: a line that begins with a colon, which clients ignore. */
 type Event = object | string;
 export const COMMENT = ':';
 
-/** An object with a `type` is an event of that name, as OpenAI's responses and Anthropic's messages have them. */
+/**
+ * Encodes an event. An object's `type` is also the event's name, as in OpenAI's responses and
+ * Anthropic's messages.
+ */
 function eventBytes(data: Event): Uint8Array {
   if (data === COMMENT) return encoder.encode(':\n\n');
   if (typeof data === 'string') return encoder.encode(`data: ${data}\n\n`);
@@ -23,21 +26,28 @@ function eventBytes(data: Event): Uint8Array {
   return encoder.encode(`${name}data: ${JSON.stringify(data)}\n\n`);
 }
 
-/** How a protocol writes what is no part of an answer. */
+/** Events of a protocol that are not part of an answer. */
 export interface StreamProtocol {
-  /** Sent when nothing else was for a while: clients and proxies give up a connection without a byte. Default: a comment. */
+  /**
+   * Sent after a period of silence, because clients and proxies close an idle connection. Default:
+   * a comment.
+   */
   readonly ping?: Event;
-  /** A failure as the last event. Default: as the protocol writes failures elsewhere. */
+  /** A failure as the last event. Default: the protocol's usual format of failures. */
   readonly streamError?: (error: HttpError) => object;
 }
 
-/** Milliseconds of silence before a ping, as llama-server's `sse_ping_interval` (seconds) and the server's default say; 0: none. @throws HttpError 400 */
+/**
+ * Milliseconds of silence before a ping: llama-server's `sse_ping_interval` (seconds) or the
+ * server's default; 0: never.
+ * @throws HttpError 400
+ */
 export function pingMs({ limits }: { readonly limits: Limits }, body: Body): number {
   const seconds = numberField(body, 'sse_ping_interval', { least: -1, most: MOST_SECONDS, integer: true });
   return seconds === undefined ? limits.ssePingMs : Math.min(MOST_MS, Math.max(0, seconds) * 1000);
 }
 
-/** What a stream needs of its request's Context. */
+/** The members of Context that a stream uses. */
 interface StreamContext {
   readonly signal: AbortSignal;
   open: boolean;
@@ -51,7 +61,7 @@ interface StreamContext {
 
 const SILENCE = Symbol();
 
-/** What a promise gives, or SILENCE where it takes longer than so many milliseconds (0: however long it takes). */
+/** The value of a promise, or SILENCE if it takes longer than `ms` milliseconds (0: no limit). */
 async function within<T>(promise: Promise<T>, ms: number): Promise<T | typeof SILENCE> {
   if (ms === 0) return promise;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -73,18 +83,21 @@ const byteStream = (source: UnderlyingDefaultSource<Uint8Array>): ReadableStream
 
 interface EventStreamOptions extends Required<StreamProtocol> {
   readonly pingMs: number;
-  /** Gives up the request's place; called when nothing comes any more. */
+  /** Leaves the queue; called when the stream has ended. */
   readonly leave: () => void;
 }
 
-/** The events of a source as the body of a response. A failure becomes an error event, after which nothing follows. */
+/**
+ * A response that streams the events of a source. A failure becomes an error event, which is the
+ * last one.
+ */
 export function eventStream(
   context: StreamContext,
   source: AsyncGenerator<Event, void>,
   { ping, pingMs, streamError, leave }: EventStreamOptions,
 ): Response {
   const { signal } = context;
-  // A reader that neither reads nor goes must not keep its place when the time is up.
+  // At the time limit, also ends a stream whose reader neither reads nor disconnects.
   const stop = (): void => {
     void source
       .return()
@@ -105,9 +118,9 @@ export function eventStream(
     async pull(controller) {
       try {
         pending ??= source.next();
-        pending.catch(() => undefined); // nobody may be waiting for it when it fails
+        pending.catch(() => undefined); // avoids an unhandled rejection if it fails while nobody waits
         const next = await within(pending, pingMs);
-        // A step that others share goes on after an abort; its token is dropped.
+        // A step shared with other requests completes after an abort; its token is dropped.
         signal.throwIfAborted();
         if (next === SILENCE) return controller.enqueue(eventBytes(ping));
         pending = undefined;
@@ -131,8 +144,9 @@ export function eventStream(
 }
 
 /**
- * A response that is to be a stream of events, or where it takes longer than a ping's interval (its model is being loaded, or waits for the place of
- * another), a stream that pings until it comes.
+ * Returns the response if it arrives within the ping interval. Otherwise, for example while its
+ * model loads, returns a stream that sends pings until the response arrives and then forwards its
+ * body.
  */
 export async function promptly(
   context: StreamContext,

@@ -1,4 +1,4 @@
-/** One request from its arrival to the end of its answer, and the state that requests share. */
+/** One request, from its arrival to the end of its answer, and the state that requests share. */
 import { inSlices, type Work } from '../slices.ts';
 import { clientErrorBody } from './anthropic.ts';
 import type { Backend } from './backend.ts';
@@ -11,18 +11,27 @@ import { limitsOf, type HandlerOptions } from './options.ts';
 import { createQueue, type Queue } from './queue.ts';
 import type { Target } from './routes.ts';
 
-/** Characters of a header that names what was left out. */
+/** Maximum characters of the header that names ignored parts. */
 const LONGEST_HEADER = 1000;
 
-/** Bytes of a large request. Its texts take up to a hundred bytes for each character while they are tokenized or rendered. */
+/**
+ * Minimum bytes of a large request. While its texts are tokenized or rendered, they take up to a
+ * hundred bytes per character.
+ */
 const LARGE = 64 * 1024;
 
-/** Workerd's and Vercel's `ctx`: keeps work from being cut off when its request is over. */
+/**
+ * Workerd's and Vercel's `ctx`: keeps the runtime from stopping work when the response has been
+ * returned.
+ */
 export interface Lifetime {
   waitUntil(work: Promise<unknown>): void;
 }
 
-/** The second argument that servers pass: Workers' ctx; Deno's and Bun's own objects, which are ignored. */
+/**
+ * The second argument that runtimes pass: Workers' ctx, or objects of Deno and Bun, which are
+ * ignored.
+ */
 export type Beside = Partial<Lifetime> | object;
 
 /** State that all requests of a handler share. */
@@ -31,15 +40,21 @@ export class Server {
   readonly limits: ReturnType<typeof limitsOf>;
   readonly models: Models;
   readonly metrics = createMetrics();
-  /** Lets large requests in, two at a time. */
+  /** Queue for large requests: two at a time. */
   readonly lane = createQueue(2, Infinity);
-  /** Lets requests in that save or restore a sequence. */
+  /** Queue for requests that save or restore a sequence. */
   readonly states: Queue;
-  /** Bytes kept for all requests that are not finished. */
+  /** Bytes kept for all unfinished requests. */
   buffered = 0;
-  /** Abort callbacks of running batch requests, called when an interactive request needs the slot or model. */
+  /**
+   * Abort callbacks of running batch requests, called when an interactive request needs the slot or
+   * model.
+   */
   readonly batchAborts = new Set<() => void>();
-  /** Abort callbacks of all other requests. (A listener for each at one signal would be too many for Node.) */
+  /**
+   * Abort callbacks of all other requests. A set, because Node warns about many listeners on one
+   * signal.
+   */
   readonly #stops = new Set<() => void>();
   readonly #queues = new WeakMap<Backend, Queue>();
 
@@ -48,7 +63,8 @@ export class Server {
     this.limits = limitsOf(options);
     this.models = 'use' in served ? served : oneModel(served, options.checkModel ?? false);
     this.states = createQueue(1, this.limits.maxQueue);
-    // The first text builds the tokenizer's tables, which takes a good part of a second for 100 thousand tokens: now, not in a request.
+    // The first text builds the tokenizer's tables, which is slow for a large vocabulary. Do it
+    // now, not during a request.
     for (const { backend } of this.models.list()) backend?.tokenize('a');
     options.signal?.addEventListener('abort', () => this.#stops.forEach((stop) => stop()), { once: true });
   }
@@ -64,7 +80,7 @@ export class Server {
     return this.models.list().flatMap(({ backend }) => (backend ? [this.queueOf(backend)] : []));
   }
 
-  /** Calls `stop` when the server stops. Returns a function that ends that. */
+  /** Calls `stop` when the server stops. Returns a function that unregisters it. */
   onStop(stop: () => void): () => void {
     if (this.options.signal?.aborted) stop();
     else this.#stops.add(stop);
@@ -75,7 +91,7 @@ export class Server {
 const stopping = (cause: unknown): HttpError =>
   new HttpError(503, 'The server is stopping. Try again in 1 s.', { code: 'unavailable', headers: { 'retry-after': '1' }, cause });
 
-/** One request. Endpoints see it as their context. */
+/** One request, and the context of its endpoint. */
 export class Exchange implements Context {
   readonly request: Request;
   readonly options: HandlerOptions;
@@ -93,17 +109,17 @@ export class Exchange implements Context {
   open = false;
   readonly #server: Server;
   readonly #target: Target;
-  /** It is a request of a batch: it has no limit of time, and comes after all others. */
+  /** True for a request of a batch, which has no time limit and the lowest priority. */
   readonly #background: boolean;
   readonly #start = performance.now();
   readonly #controller = new AbortController();
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #unlisten: () => void;
-  /** Bytes kept for it. */
+  /** Bytes kept for this request. */
   #bytes = 0;
   #lease: Lease | undefined;
   #finished = false;
-  /** Tells the runtime that no work is left. */
+  /** Tells the runtime that all work is done. */
   #over = (): void => {};
 
   constructor(server: Server, request: Request, target: Target, background: boolean, beside: Beside | undefined) {
@@ -127,7 +143,7 @@ export class Exchange implements Context {
     return this.#controller.signal;
   }
 
-  /** The chosen model. Nobody asks for it before one is chosen. */
+  /** The chosen model. Must not be read before choose() or look(). */
   get backend(): Backend {
     return this.#lease!.backend;
   }
@@ -141,7 +157,10 @@ export class Exchange implements Context {
     this.#controller.abort(reason);
   }
 
-  /** Leases the model with this name, or the default one. An interactive request that has to load one makes batch requests give up theirs. */
+  /**
+   * Leases the model with this name, or the default one. If it must be loaded for an interactive
+   * request, running batch requests are aborted, which releases their models.
+   */
   async choose(name: string | undefined): Promise<void> {
     const leased = this.models.use(name, this.signal);
     const wanted = this.models.list().find(({ id }) => id === (name ?? id));
@@ -149,7 +168,7 @@ export class Exchange implements Context {
     this.#lease = await leased;
   }
 
-  /** Leases a model that is loaded; false if it is not. */
+  /** Leases a model if it is loaded; otherwise returns false. */
   look(name: string | undefined): boolean {
     this.#lease = this.models.look(name);
     return this.#lease !== undefined;
@@ -227,7 +246,10 @@ export class Exchange implements Context {
 
   readonly #gone = (): void => this.abort(new DOMException('The client closed the request.', 'AbortError'));
 
-  /** Aborts when the client leaves or the server stops, or (of a batch) for another request. Returns a function that ends that. */
+  /**
+   * Aborts if the client disconnects, the server stops, or (for a batch) an interactive request
+   * needs the slot or model. Returns a function that unregisters the listeners.
+   */
   #listen(): () => void {
     const gone = this.#gone;
     const { signal } = this.request;

@@ -1,22 +1,31 @@
-/** Rows of a table of fields: what becomes of each, and the refusal of those that would change an answer. */
+/**
+ * Tables of request fields: each is read, ignored or refused. Fields that would change an answer
+ * must not be ignored.
+ */
 import { isRecord, shortJson } from '../chat/json.ts';
 import type { Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 
 export type Field =
   | { readonly fate: 'read' }
-  /** `why` the answer is the same without it. */
+  /** `why`: reason why the answer is the same without the field. */
   | { readonly fate: 'ignored'; readonly why: string }
-  /** `remedy`: what to send in its place. `allowed`: values that ask for nothing. `details`: of the error, for the protocol's client. */
+  /**
+   * `remedy`: what to send instead. `allowed`: values that have no effect. `details`: error details
+   * for the protocol's client.
+   */
   | { readonly fate: 'refused'; readonly remedy: string; readonly allowed: readonly Allowed[]; readonly details?: object };
 
-/** A value, or a test of values with a name for them. */
+/** A value, or a named predicate on values. */
 export type Allowed =
   string | number | boolean | readonly unknown[] | { readonly name: string; readonly test: (value: unknown) => boolean };
 
-/** By path: `thinking.type`, `tools[].type`. */
+/** Fields by path: `thinking.type`, `tools[].type`. */
 export type FieldTable = Readonly<Record<string, Field>>;
-/** Rows that a server decides by; the others are functions, which bundles leave out. */
+/**
+ * Refused fields, which a server needs at run time. The complete tables are functions, so that
+ * bundles can omit them.
+ */
 export type Refusals = Readonly<Record<string, Field & { readonly fate: 'refused' }>>;
 
 export const read: Field = { fate: 'read' };
@@ -27,7 +36,7 @@ export const all = <F extends Field>(field: F, names: string): Readonly<Record<s
 
 export const LEAVE_OUT = 'Leave it out.';
 
-/** The values at a path, each with its own path. A null counts as left out. */
+/** The values at a path, each with its concrete path. A null counts as left out. */
 function* valuesAt(value: unknown, names: readonly string[], at = ''): Generator<readonly [path: string, value: unknown], void> {
   const [name, ...rest] = names;
   if (name === undefined) {
@@ -48,11 +57,11 @@ const isAllowed = (value: unknown, allowed: Allowed): boolean => {
   return typeof allowed === 'object' && 'test' in allowed ? allowed.test(value) : value === allowed;
 };
 
-/** An allowed value in a message or a table. */
+/** Text of an allowed value, for messages and tables. */
 export const allowedName = (allowed: Allowed): string =>
   typeof allowed === 'object' && 'name' in allowed ? allowed.name : JSON.stringify(allowed);
 
-/** @throws HttpError 400 naming the first field that is refused */
+/** @throws HttpError 400 naming the first refused field */
 export function checkFields(refusals: Refusals, body: Body): void {
   for (const [path, field] of Object.entries(refusals)) {
     for (const [at, value] of valuesAt(body, path.split('.')))
@@ -60,7 +69,7 @@ export function checkFields(refusals: Refusals, body: Body): void {
   }
 }
 
-/** A field that is not supported. */
+/** Error for a field that is not supported. */
 export function unsupported(
   param: string,
   value: unknown,

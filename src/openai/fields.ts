@@ -1,11 +1,14 @@
-/** Fields of a request's body, checked one by one; what is wrong is named as OpenAI names it. */
+/** Accessors that check a field of a request's body. Errors name the field as OpenAI does. */
 import { isRecord, shortJson } from '../chat/json.ts';
 import { HttpError } from './http-error.ts';
 
 /** A request's JSON body. A field that is null counts as left out, as with OpenAI. */
 export type Body = Readonly<Record<string, unknown>>;
 
-/** The value at a path: `seed`, `thinking.type`. Null is undefined. @throws HttpError 400 where what is on the way is no object */
+/**
+ * The value at a path such as `seed` or `thinking.type`; null gives undefined.
+ * @throws HttpError 400 if a value on the path is not an object
+ */
 export function fieldAt(body: Body, path: string): unknown {
   let value: unknown = body;
   let at = '';
@@ -18,7 +21,10 @@ export function fieldAt(body: Body, path: string): unknown {
   return value;
 }
 
-/** The value is not what was expected. What it is, is told in a few words: it may be the whole of a large body. */
+/**
+ * Error for an unexpected value. The message shows only its beginning, because it may be a large
+ * part of the body.
+ */
 export function invalid(param: string, expected: string, found: unknown): HttpError {
   return new HttpError(400, `'${param}' is ${shortJson(found)}; expected ${expected}.`, {
     param,
@@ -70,7 +76,7 @@ export function stringsField(body: Body, name: string, most: number): string[] |
 const isIds = (value: unknown): value is number[] =>
   Array.isArray(value) && value.length > 0 && value.every((id) => Number.isInteger(id) && (id as number) >= 0);
 
-/** A text, token ids, or a list of either: always a list, and whether it was one. */
+/** A text, a list of token ids, or a list of either; returned as a list. */
 export function inputsField(body: Body, name: string, most: number): (string | number[])[] {
   const value = body[name] ?? undefined;
   if (typeof value === 'string' || isIds(value)) return [value];
@@ -79,7 +85,9 @@ export function inputsField(body: Body, name: string, most: number): (string | n
   throw invalid(name, `a string, a list of token ids, or a list of 1 to ${most} of these`, value);
 }
 
-/** OpenAI's `metadata`, within its bounds: 16 texts of 512 characters, with names of 64. */
+/**
+ * OpenAI's `metadata` within its limits: 16 texts of 512 characters, with names of 64 characters.
+ */
 export function metadataField(body: Body): Record<string, unknown> {
   const metadata = recordField(body, 'metadata') ?? {};
   const entries = Object.entries(metadata);

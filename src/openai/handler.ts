@@ -1,4 +1,4 @@
-/** createHandler: requests to their endpoints, with limits, keys, CORS and the access log. */
+/** createHandler: dispatches requests to endpoints, with limits, keys, CORS and the access log. */
 import { QuantletError } from '../errors.ts';
 import { checkOptions } from '../options.ts';
 import type { Backend } from './backend.ts';
@@ -14,14 +14,16 @@ import { decoded, Routes, type Endpoint, type Target } from './routes.ts';
 export type { Beside, Lifetime } from './exchange.ts';
 
 /**
- * OpenAI's HTTP interface, Anthropic's and llama-server's over a model or several, as a function from Request to Response: for Node (with an
- * adapter), Deno, Bun, workerd alike. It never rejects: every failure is a response with an error in its protocol's shape.
+ * Creates a function from Request to Response that serves OpenAI's, Anthropic's and llama-server's
+ * protocols. It works in Node (with an adapter), Deno, Bun and workerd. It never rejects: every
+ * failure is a response with an error in its protocol's format.
  *
- * A request whose `signal` aborts, or whose stream is cancelled, stops generating. Workers cut off work that a request leaves
- * behind, and a step that is cut off leaves the model waiting forever: there give the handler their `ctx`.
+ * A request stops generating if its `signal` aborts or its stream is cancelled. Workers cut off
+ * work that continues after a response, and an interrupted step would block the model forever. So
+ * on Workers, pass their `ctx` to the handler.
  *
- * @param served a model, or several of which requests name one (createModels)
- * @throws QuantletError ERR_INVALID_ARGUMENT for options that make no sense
+ * @param served a model, or several that requests select by name (createModels)
+ * @throws QuantletError ERR_INVALID_ARGUMENT for invalid options
  */
 export function createHandler(served: Backend | Models, given?: HandlerOptions): (request: Request, beside?: Beside) => Promise<Response> {
   const options = checkOptions('createHandler', given, HANDLER_OPTIONS);
@@ -32,7 +34,7 @@ export function createHandler(served: Backend | Models, given?: HandlerOptions):
   const hosts = options.allowedHosts?.map((host) => host.toLowerCase());
   const cors = options.cors ?? false;
 
-  /** @param background it is a request of a batch, which needs no key */
+  /** @param background true for a request of a batch, which needs no key */
   const handle = async (request: Request, beside?: Beside, background = false): Promise<Response> => {
     const target = routes.targetOf(request);
     const exchange = new Exchange(server, request, target, background, beside);
@@ -52,7 +54,10 @@ export function createHandler(served: Backend | Models, given?: HandlerOptions):
     return exchange.respond(response, corsHeaders(request, cors));
   };
 
-  /** A file of the server's own. @throws HttpError 404 */
+  /**
+   * A response with one of the server's own files.
+   * @throws HttpError 404
+   */
   async function fileAt({ method }: Request, path: string): Promise<Response> {
     const isRead = ['GET', 'HEAD'].includes(method) && path.startsWith(apiPrefix);
     const file = isRead ? await options.files?.(decoded(path.slice(apiPrefix.length)) || '/') : undefined;
@@ -71,14 +76,20 @@ export function createHandler(served: Backend | Models, given?: HandlerOptions):
   return (request, beside) => handle(request, beside);
 }
 
-/** The endpoint of a route. @throws HttpError 405 */
+/**
+ * The endpoint for a method.
+ * @throws HttpError 405
+ */
 function endpointOf({ path, route, endpoint }: Target, method: string): Endpoint {
   if (endpoint) return endpoint;
   const methods = route!.endpoints.map((e) => e.method).join(', ');
   throw new HttpError(405, `${path} takes ${methods}, not ${method}.`, { code: 'method_not_allowed', headers: { allow: methods } });
 }
 
-/** Reads the body, chooses the model and runs the endpoint. A stream's response comes before its model is loaded. */
+/**
+ * Reads the body, chooses the model and runs the endpoint. A stream may start before its model is
+ * loaded.
+ */
 async function answer(exchange: Exchange, endpoint: Endpoint): Promise<Response> {
   const { request, limits, hold } = exchange;
   const body = endpoint.raw ? {} : await readBody(request, { ...limits, hold }, endpoint.list);

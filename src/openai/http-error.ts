@@ -1,17 +1,17 @@
-/** Failures as OpenAI writes them, in the words of requests. */
+/** Failures in OpenAI's format. Messages name fields of the request instead of options. */
 import { isRecord } from '../chat/json.ts';
 import { CHAT_OPTIONS } from '../chat/options.ts';
 import type { ContextFull } from '../chat/run.ts';
 import type { QuantletError, QuantletErrorCode } from '../errors.ts';
 
-/** A refusal with its HTTP status, written as OpenAI writes errors. */
+/** A failure with its HTTP status. */
 export class HttpError extends Error {
   readonly status: number;
-  /** The field of the request that is wrong, where one is. */
+  /** The invalid field of the request, if any. */
   readonly param: string | null;
   readonly code: string | null;
   readonly headers: Readonly<Record<string, string>>;
-  /** Anthropic's `error.details`: what its client decides by. */
+  /** Anthropic's `error.details`, which its client evaluates. */
   readonly details: object | undefined;
 
   constructor(
@@ -29,7 +29,7 @@ export class HttpError extends Error {
   }
 }
 
-/** What the client did wrong; every other code is the server's fault. */
+/** Errors that are the client's fault. Every other code is the server's fault. */
 const clientErrors: Readonly<Partial<Record<QuantletErrorCode, readonly [status: number, code: string]>>> = {
   ERR_CONTEXT_FULL: [400, 'context_length_exceeded'],
   ERR_INVALID_ARGUMENT: [400, 'invalid_value'],
@@ -41,12 +41,12 @@ const clientErrors: Readonly<Partial<Record<QuantletErrorCode, readonly [status:
   ERR_STATE: [400, 'invalid_state'],
 };
 
-/** A request's JSON. */
+/** JSON of a request. */
 type Body = Readonly<Record<string, unknown>>;
 
 /**
- * Fields of requests that set an option of the library under another name than its own in snake case. A message names the one that the request has, or
- * the first.
+ * Request fields whose name is not the snake-case form of the option that they set. A message names
+ * the field that the request has, or else the first.
  */
 const FIELDS: Readonly<Record<string, readonly string[]>> = {
   maxTokens: ['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'n_predict'],
@@ -60,16 +60,16 @@ const FIELDS: Readonly<Record<string, readonly string[]>> = {
   onContextFull: ['quantlet.on_context_full'],
 };
 
-/** Options of a model, which no request sets. */
+/** Options of the model, which no request field sets. */
 const OF_THE_MODEL: readonly (readonly [option: string, words: string])[] = [
   ['contextLength', 'context'],
   ['chatTemplate', "the server's chat template"],
 ];
 
-/** Options with a capital letter: no other word looks like them. */
+/** Options with a capital letter, which cannot be confused with an ordinary word. */
 const TELLING = Object.keys(CHAT_OPTIONS).filter((option) => /[A-Z]/.test(option));
 
-/** Whether a request has a field: a path with dots, as messages name it. */
+/** Tells if a request has a field. `path` has dots, as in messages. */
 function has(body: unknown, path: string): boolean {
   let value = body;
   for (const name of path.split('.')) value = isRecord(value) ? value[name] : undefined;
@@ -82,15 +82,19 @@ const fieldOf = (option: string, body: Body): string => {
   return names.find((name) => has(body, name)) ?? names[0];
 };
 
-/** An option's name in a message, not in a text that somebody else wrote: a quotation, or a path in a schema. */
+/** Matches an option's name in a message, but not in quoted text, nor in a path of a schema. */
 const named = (option: string): RegExp => new RegExp(`(?<![\\w"'\`/.#-])${option}(?![\\w"'\`])`, 'g');
 
-/** The message of a library error with the request's fields in place of options; one that begins with an option is about that field. */
+/**
+ * Replaces option names in a library error by the request's fields. If the message begins with an
+ * option, the error is about that field.
+ */
 function ofFields({ message, code }: Pick<QuantletError, 'message' | 'code'>, body: Body): { param?: string; message: string } {
   const said = message.replace(/^(?:generate|chat|embed|rank): (?=\w)/, '');
   const [option] = /^[a-z][A-Za-z]*(?= (?:is|asks|goes|holds|names) )/.exec(said) ?? [];
   const param = option === undefined ? undefined : fieldOf(option, body);
-  // Grammars and templates are texts of others: words of theirs are not ours.
+  // Messages about grammars and templates quote other people's text, whose words must not be
+  // replaced.
   const own = code === 'ERR_INVALID_ARGUMENT' || code === 'ERR_CONTEXT_FULL' ? TELLING : [];
   const words = [...OF_THE_MODEL, ...own.map((name) => [name, `'${fieldOf(name, body)}'`] as const)];
   const rest = words.reduce((text, [name, word]) => text.replaceAll(named(name), word), said.slice(option?.length ?? 0));
@@ -98,12 +102,12 @@ function ofFields({ message, code }: Pick<QuantletError, 'message' | 'code'>, bo
 }
 
 /**
- * Any failure as an HttpError. Unknown ones say nothing of their inside.
- * @param body the request's, whose fields messages name
+ * Converts any error to an HttpError. An unknown error reveals no internals.
+ * @param body the request's body, whose fields the message names
  */
 export function toHttpError(error: unknown, body: Body = {}): HttpError {
   if (error instanceof HttpError) return error;
-  // Not instanceof: the package may be loaded twice (bundled entries), and the code is what counts.
+  // No instanceof: the package may be loaded twice (bundled entries), so the code decides.
   const code = error instanceof Error ? (error as Partial<QuantletError>).code : undefined;
   if (error instanceof Error && typeof code === 'string' && code.startsWith('ERR_')) {
     const [status, name] = clientErrors[code] ?? [500, code.toLowerCase()];
@@ -125,7 +129,10 @@ const types: Readonly<Record<number, string>> = {
   503: 'unavailable_error',
 };
 
-/** The sizes of a prompt that leaves no room for an answer, and of the context; undefined for other failures. */
+/**
+ * The token counts of a prompt that leaves no room for an answer, and of the context; undefined for
+ * other failures.
+ */
 export function contextFullOf({ cause }: HttpError): ContextFull | undefined {
   const { promptTokens, contextLength } = ((cause as Error | undefined)?.cause ?? {}) as Partial<ContextFull>;
   return promptTokens === undefined || contextLength === undefined ? undefined : { promptTokens, contextLength };
@@ -137,13 +144,17 @@ interface ErrorBody {
     readonly type: string;
     readonly param: string | null;
     readonly code: string | null;
-    /** llama-server's, of a prompt that is too long. */
+    /** llama-server's fields for a prompt that is too long. */
     readonly n_prompt_tokens?: number;
     readonly n_ctx?: number;
   };
 }
 
-/** A failure as OpenAI writes it. Of a prompt that is too long in OpenAI's words: agents and gateways look for them. */
+/**
+ * A failure in OpenAI's format. For a prompt that is too long it has OpenAI's words, because agents
+ * and gateways search for them.
+ *
+ */
 export function errorBody(error: HttpError): ErrorBody {
   const type = types[error.status] ?? (error.status >= 500 ? 'server_error' : 'invalid_request_error');
   const { param, code } = error;

@@ -1,4 +1,4 @@
-/** POST /infill, llama-server's: what stands between a prefix and a suffix. */
+/** POST /infill of llama-server: text between a prefix and a suffix. */
 import { isRecord } from '../chat/json.ts';
 import { encode, roomFor } from '../chat/run.ts';
 import type { FimTokens } from '../tokenize/special-tokens.ts';
@@ -7,9 +7,12 @@ import { invalid, numberField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { complete } from './native.ts';
 
-/** Further texts of one request at most. */
+/** Maximum number of additional texts in one request. */
 const maxExtra = 256;
-/** Between texts where the vocabulary has no token for that; and what llama-server calls the repository and the file. */
+/**
+ * Separator of texts for vocabularies without a file token; then llama-server's names for the
+ * repository and the file.
+ */
 const SNIPPET = '\n\n--- snippet ---\n\n';
 const REPOSITORY = 'myproject\n';
 const FILE = 'filename\n';
@@ -34,7 +37,8 @@ export async function infill(context: Context, body: Body): Promise<Response> {
     suffix: await ids(suffix),
   };
   const nPredict = numberField(body, 'n_predict', { least: -1, integer: true }) ?? -1;
-  // Beside them there are three tokens that say which is which, and the one that begins a sequence.
+  // Reserves 4 tokens: the three that mark prefix, suffix and middle, and the beginning of the
+  // sequence.
   const { before, prefix: first, suffix: last } = fitted(parts, nPredict, backend.contextLength - 4);
   const [begin, end] = [
     [fim.prefix, ...first],
@@ -65,14 +69,17 @@ function extraOf(body: Body): readonly { readonly filename?: string; readonly te
   return extra as { filename?: string; text: string }[];
 }
 
-/** The beginning-of-sequence token, where the model wants it. */
+/** The beginning-of-sequence token, if the model's tokenizer adds one. */
 function beginning({ backend }: Context): readonly number[] {
   if (backend.bos === '') return [];
   const [bos] = backend.tokenize(backend.bos, { addSpecial: false, parseSpecial: true });
   return backend.tokenize('a', { addSpecial: true })[0] === bos ? [bos] : [];
 }
 
-/** Files beside the one that is written, as models for code were trained with them (Qwen 2.5 Coder, arXiv 2409.12186). */
+/**
+ * Other files of the repository, in the format that code models were trained on (Qwen 2.5 Coder,
+ * arXiv 2409.12186).
+ */
 async function extraIds(
   { repository, file }: FimTokens,
   extra: ReturnType<typeof extraOf>,
@@ -94,11 +101,12 @@ async function extraIds(
 type Parts = Readonly<Record<'before' | 'prefix' | 'suffix', readonly number[]>>;
 
 /**
- * What fits the context beside an answer: the end of the prefix and the beginning of the suffix count most, three parts to one where both are long;
- * then the end of what stands before them.
+ * Cuts the parts to fit the context together with an answer. The end of the prefix and the
+ * beginning of the suffix have priority, 3 to 1 if both are long. The end of the additional texts
+ * gets the rest.
  */
 function fitted({ before, prefix, suffix }: Parts, nPredict: number, contextLength: number): Parts {
-  // A quarter of the context for the answer, unless it shall be shorter.
+  // Reserves a quarter of the context for the answer, or less if a shorter answer is requested.
   const answer = Math.min(nPredict < 0 ? Infinity : nPredict, contextLength >> 2);
   const room = Math.max(0, contextLength - answer);
   const nSuffix = Math.min(suffix.length, Math.max(room >> 2, room - prefix.length));

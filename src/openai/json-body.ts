@@ -1,11 +1,15 @@
-/** JSON from strangers: how large it may be in every way, found out byte by byte as it arrives, before it is parsed in one go. */
+/**
+ * Limits for JSON from untrusted clients. They are checked while the bytes arrive, because the
+ * parse itself cannot be interrupted.
+ */
 import { HttpError } from './http-error.ts';
 
-/** Levels of lists and objects in each other. */
+/** Maximum nesting of lists and objects. */
 export const MAX_DEPTH = 256;
 /**
- * What a body may cost to parse, in elements of lists: about 100 ns each for numbers. Strings, lists and objects cost more, and fields most: an object
- * whose field no other object has gets a shape of its own, which takes V8 1.7 us. The most that passes took 10 to 23 ms (Node 20).
+ * Maximum cost of parsing a body, in elements of lists (about 100 ns each for numbers). Strings,
+ * lists and objects cost more. Fields cost most: V8 creates a new shape for an object with a field
+ * that no other object has. The limit keeps a parse within tens of milliseconds.
  */
 export const MAX_COST = 180_000;
 const COST_OF_STRING = 5;
@@ -25,14 +29,17 @@ const LOWER_U = 0x75;
 const tooMuch = (what: string): HttpError =>
   new HttpError(413, `The body has more than ${what}. Send less, or in several requests.`, { code: 'body_too_complex' });
 
-/** Bytes of memory for each such element while its request is answered, about: in JSON it may have been one. */
+/**
+ * Approximate bytes of memory per element while its request is answered. In JSON it may take a
+ * single byte.
+ */
 export const BYTES_OF_ELEMENT = 64;
 
 /**
- * Looks at the bytes of a JSON text in their order.
- * @param maxTextChars characters (as UTF-16 counts them) of all strings together, names of fields among them
- * @returns a function of the next bytes, which gives the cost of all so far
- * @throws (that function) HttpError 413
+ * Creates a function that measures JSON from its consecutive bytes. Each call takes the next bytes
+ * and returns the cost of all bytes so far.
+ * @param maxTextChars maximum UTF-16 characters of all strings together, including names of fields
+ * @throws HttpError 413, from the returned function
  */
 export function createJsonGauge(maxTextChars: number): (bytes: Uint8Array) => number {
   let depth = 0;
@@ -46,13 +53,14 @@ export function createJsonGauge(maxTextChars: number): (bytes: Uint8Array) => nu
       if (inString) {
         if (escaped) {
           escaped = false;
-          // The four digits of \uXXXX come as four characters more.
+          // The four digits of \uXXXX will be counted as four more characters.
           if (byte === LOWER_U) characters -= 4;
         } else if (byte === BACKSLASH) {
           escaped = true;
           characters++;
         } else if (byte === QUOTE) inString = false;
-        // Bytes that go on with a character count nothing; the first of four stands for a pair of surrogates.
+        // Continuation bytes count nothing. The first byte of a four-byte character counts as a
+        // surrogate pair.
         else if (byte < 0x80 || byte >= 0xc0) characters += byte >= 0xf0 ? 2 : 1;
         if (characters > maxTextChars)
           throw new HttpError(

@@ -1,14 +1,17 @@
-/** Large values as JSON, written with pauses: half a million ids take JSON.stringify 30 ms, two thousand vectors a second. */
+/** Writes large values as JSON with pauses: JSON.stringify would block the event loop. */
 import type { Work } from '../slices.ts';
 
-/** Characters, about, between two places where writing may pause. */
+/** Approximate number of characters between two pauses. */
 const PIECE = 16 * 1024;
 
-/** A list whose elements are written as they come: what a thousand tokens' log probabilities are made of takes ten times the memory of their JSON. */
+/**
+ * A list whose elements are converted to JSON as they are added. The log probabilities of many
+ * tokens take ten times the memory of their JSON.
+ */
 export class JsonList {
   readonly items: string[] = [];
 
-  /** @returns the characters that were written */
+  /** @returns the number of characters written */
   push(value: unknown): number {
     return this.items[this.items.push(JSON.stringify(value)) - 1].length;
   }
@@ -18,7 +21,10 @@ export class JsonList {
   }
 }
 
-/** A value that is JSON already, and stays as it is: its numbers keep their digits. Nothing but jsonPieces() may write it. */
+/**
+ * A value that is JSON text already. It is copied unchanged, so its numbers keep their digits. Only
+ * jsonPieces() can write it.
+ */
 export class JsonText {
   readonly text: string;
 
@@ -27,14 +33,17 @@ export class JsonText {
   }
 }
 
-/** The value as JSON.stringify writes it, in pieces. */
+/** The text of JSON.stringify, in pieces. */
 export function* jsonPieces(value: unknown): Work<string[]> {
   const pieces: string[] = [];
   yield* write(value, pieces);
   return pieces;
 }
 
-/** About how many characters a value is written with; stops counting at `most`. JSON text weighs more than anything: it is written by itself. */
+/**
+ * Approximate number of characters of a value's JSON; stops counting at `most`. JsonText counts as
+ * infinite, because JSON.stringify must not see it.
+ */
 function weigh(value: unknown, most: number): number {
   if (typeof value === 'string') return value.length + 2;
   if (typeof value !== 'object' || value === null) return 8;
@@ -49,14 +58,15 @@ function weigh(value: unknown, most: number): number {
 function* write(value: unknown, pieces: string[]): Work<void> {
   yield;
   if (value instanceof JsonList) {
-    // (Not as arguments of push: they may be more than a stack holds.)
+    // Not as arguments of one push call: they could overflow the stack.
     for (const [i, item] of value.items.entries()) pieces.push(i === 0 ? '[' : ',', item);
     pieces.push(value.items.length === 0 ? '[]' : ']');
   } else if (value instanceof JsonText) pieces.push(value.text);
   else if (weigh(value, PIECE) <= PIECE) pieces.push(JSON.stringify(value));
   else if (typeof value === 'string') {
     pieces.push('"');
-    // Half of a surrogate pair is written as an escape, and two such escapes are the character again.
+    // If a cut splits a surrogate pair, both halves are written as escapes, which form the same
+    // character.
     for (let from = 0; from < value.length; from += PIECE) {
       pieces.push(JSON.stringify(value.slice(from, from + PIECE)).slice(1, -1));
       yield;
@@ -75,7 +85,7 @@ function* write(value: unknown, pieces: string[]): Work<void> {
   }
 }
 
-/** Neighbours that are small together are written together. */
+/** Small neighbouring elements are written together. */
 function* writeList(list: readonly unknown[], pieces: string[]): Work<void> {
   for (let from = 0, to = 0; from < list.length; from = to) {
     pieces.push(from === 0 ? '[' : ',');
@@ -90,10 +100,10 @@ function* writeList(list: readonly unknown[], pieces: string[]): Work<void> {
   pieces.push(']');
 }
 
-/** Elements between two places where writing may pause. */
+/** Elements between two pauses. */
 const STRIDE = 512;
 
-/** The list of what `map` makes of each, as pieces of JSON. */
+/** The results of `map` for a list's elements, as a JSON list in pieces. */
 export function* jsonList<T>(list: readonly T[], map: (item: T, index: number) => unknown, stride = STRIDE): Work<string[]> {
   const pieces: string[] = ['['];
   for (let from = 0; from < list.length; from += stride) {

@@ -1,19 +1,19 @@
-/** The lines of a file that arrives in pieces. A line ends at a line feed and nowhere else. */
+/** The lines of a file that arrives in pieces. Only a line feed ends a line. */
 
 export interface Line {
-  /** Counted from 1, empty lines too. */
+  /** Line number from 1, counting empty lines. */
   readonly number: number;
-  /** Without what ends it. Undefined of a line that is longer than the limit. */
+  /** The bytes without the line feed; undefined if the line is longer than the limit. */
   readonly bytes: Uint8Array | undefined;
-  /** With what ends it. */
+  /** Number of bytes including the line feed. */
   readonly size: number;
-  /** False of a last line that nothing ends. */
+  /** False for a last line without a line feed. */
   readonly whole: boolean;
 }
 
 const LINE_FEED = 0x0a;
 
-/** @param limit bytes of a line; what is longer is counted and not kept */
+/** @param limit maximum bytes of a line. Bytes of a longer line are counted but not kept. */
 export async function* readLines(source: AsyncIterable<Uint8Array>, limit: number): AsyncGenerator<Line, void> {
   let parts: Uint8Array[] = [];
   let size = 0;
@@ -36,7 +36,7 @@ export async function* readLines(source: AsyncIterable<Uint8Array>, limit: numbe
       from = end + 1;
       yield line(1);
     }
-    if (from < piece.length) take(piece.slice(from)); // whoever gave the piece may fill it anew
+    if (from < piece.length) take(piece.slice(from)); // the source may reuse the piece's memory
   }
   if (size > 0) yield line(0);
 }

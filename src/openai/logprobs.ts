@@ -1,14 +1,16 @@
-/** Log probabilities in OpenAI's forms. */
+/** Log probabilities in OpenAI's formats. */
 import type { Logprobs, TokenLogprob } from '../sample/logprobs.ts';
 import type { Backend } from './backend.ts';
 import { JsonList } from './json-pieces.ts';
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** A token's text for lists of tokens, without a character that its bytes only begin, as llama-server writes it. */
+/**
+ * A token's text for lists of tokens. Like llama-server, omits an incomplete character at its end.
+ */
 export function tokenText(backend: Backend, id: number): string {
   const text = decoder.decode(backend.tokenBytes(id), { stream: true });
-  decoder.decode(); // drops what was only begun
+  decoder.decode(); // drops the incomplete character
   return text;
 }
 
@@ -18,7 +20,7 @@ interface Entry {
   readonly bytes: readonly number[];
 }
 
-/** -Infinity is no JSON; OpenAI writes -9999 for a token that cannot come. */
+/** JSON has no -Infinity; OpenAI writes -9999 for an impossible token. */
 const finite = (logprob: number): number => Math.max(logprob, -9999);
 
 export function entry(backend: Backend, { id, logprob }: TokenLogprob): Entry {
@@ -30,7 +32,7 @@ export function chatEntry(backend: Backend, logprobs: Logprobs): object {
   return { ...entry(backend, logprobs), top_logprobs: logprobs.top.map((top) => entry(backend, top)) };
 }
 
-/** The `logprobs` of /v1/completions: four lists side by side. */
+/** The `logprobs` of /v1/completions: four parallel lists. */
 interface LogprobLists<List> {
   readonly tokens: List;
   readonly token_logprobs: List;
@@ -48,13 +50,16 @@ export function completionLogprobs(backend: Backend, { id, logprob, top }: Logpr
   };
 }
 
-/** The lists of a whole answer, written token by token: made at its end, those of a long one would hold up everybody. */
+/**
+ * Collects the lists of a complete answer token by token. Building them at its end would block the
+ * event loop for a long answer.
+ */
 export function createLogprobLists(backend: Backend): { readonly value: LogprobLists<JsonList>; push(logprobs: Logprobs): number } {
   const value = { tokens: new JsonList(), token_logprobs: new JsonList(), top_logprobs: new JsonList(), text_offset: new JsonList() };
   let offset = 0;
   return {
     value,
-    /** Returns the characters that were written. */
+    /** Returns the number of characters written. */
     push(logprobs) {
       const one = completionLogprobs(backend, logprobs, offset);
       offset += (one.tokens[0] as string).length;

@@ -1,8 +1,8 @@
-/** GET /metrics: llama-server's counters in Prometheus' text format. */
+/** GET /metrics: llama-server's counters in the text format of Prometheus. */
 import type { DraftCounts } from '../generate/generate.ts';
 import type { Queue } from './queue.ts';
 
-/** Counters since the start; names as llama-server's, so that its dashboards work. */
+/** Counters since the start. They have llama-server's names, so that its dashboards work. */
 export interface Metrics {
   request(path: string, status: number): void;
   generated(promptTokens: number, predictedTokens: number, promptMs: number, predictedMs: number, draft?: DraftCounts): void;
@@ -19,7 +19,7 @@ export function createMetrics(): Metrics {
   let drafted = 0;
   let accepted = 0;
   let draftSteps = 0;
-  /** By the position in the draft. */
+  /** Accepted tokens by position in the draft. */
   const acceptedAt: number[] = [];
   const rate = (tokens: number, ms: number): number => (ms > 0 ? (1000 * tokens) / ms : 0);
   return {

@@ -1,30 +1,32 @@
-/** Several models behind one handler: loaded when a request names them, given up when others need their room. */
+/** Several models in one handler: loaded on demand, and unloaded if others need their memory. */
 import { QuantletError } from '../errors.ts';
 import { KIND, checkOptions, required, type Kinds } from '../options.ts';
 import type { Backend } from './backend.ts';
 import { HttpError } from './http-error.ts';
 
-/** A model that can be had. */
+/** A model that can be loaded. */
 export interface ModelEntry {
-  /** The name by which requests ask for it. */
+  /** Name of the model in requests. */
   readonly id: string;
-  /** Bytes of memory it will take, as far as is known before it is loaded: the size of its file, say. */
+  /**
+   * Expected bytes of memory, as far as known before loading; for example, the size of its file.
+   */
   readonly bytes?: number | undefined;
   load(): Promise<LoadedModel>;
 }
 
-/** What quantlet's loadModel gives. */
+/** A loaded model, as returned by quantlet's loadModel. */
 export interface LoadedModel extends Backend {
   readonly stats?: { readonly memoryBytes: number };
   dispose(): Promise<void>;
 }
 
 export interface ModelsOptions {
-  /** Models that are loaded at the same time. Default 4. */
+  /** Maximum number of loaded models. Default 4. */
   maxLoaded?: number | undefined;
-  /** Bytes of memory that loaded models take together. Default: no limit. */
+  /** Maximum bytes of memory of all loaded models. Default: no limit. */
   maxBytes?: number | undefined;
-  /** Requests that wait until a model is loaded; more get 429. Default 64. */
+  /** Maximum number of requests that wait for a model to load; more get 429. Default 64. */
   maxWaiting?: number | undefined;
 }
 
@@ -34,37 +36,42 @@ const MODELS_OPTIONS: Kinds<ModelsOptions> = { maxLoaded: KIND.any, maxBytes: KI
 export interface ModelStatus {
   readonly id: string;
   readonly status: 'unloaded' | 'loading' | 'loaded' | 'failed';
-  /** Of a loaded one. */
+  /** Present if the model is loaded. */
   readonly backend?: Backend;
 }
 
-/** A model while a request has it. */
+/** A model in use by a request. */
 export interface Lease {
   readonly backend: Backend;
-  /** Nothing is computed with it any more for this request. */
+  /** Ends the use: nothing is computed with the model for this request any more. */
   release(): void;
 }
 
-/** What createHandler serves, where that is more than one model. */
+/** The models of a handler, one or several. */
 export interface Models {
   list(): readonly ModelStatus[];
   /**
-   * A model by its name, the first where a request names none: loaded where it is not yet, when those that are in its place are free.
-   * @throws HttpError 404 where there is none of that name, 429 where too many wait already; what loading throws, or signal.reason
+   * Leases a model by name, or the first one. Loads it if necessary, after the models in its place
+   * are released.
+   * @throws HttpError 404 for an unknown name, 429 if too many requests wait; errors of loading, or
+   * signal.reason
    */
   use(id: string | undefined, signal: AbortSignal): Promise<Lease>;
   /**
-   * A model to look at: one that is loaded, of its name or, without a name, the one in use or used last. Undefined where none is; use() may load that
-   * of the name then, for there is room.
-   * @throws HttpError 404 where there is none of that name, 503 where another would have to be given up for it
+   * Returns a loaded model without loading or reserving it. Without a name, the one in use or last
+   * used. If the model is not loaded but would fit, returns undefined, and use() may load it.
+   * @throws HttpError 404 for an unknown name, 503 if another model would have to be unloaded
    */
   look(id: string | undefined): Lease | undefined;
-  /** Gives a model's memory back. @throws HttpError 404, or 409 while requests have it */
+  /**
+   * Frees a model's memory.
+   * @throws HttpError 404, or 409 while requests use it
+   */
   unload(id: string): Promise<void>;
   dispose(): Promise<void>;
 }
 
-/** One model, which answers to any name; with `strict`, to its own name only. */
+/** A single model that serves every name or, with `strict`, only its own name. */
 export function oneModel(backend: Backend, strict: boolean): Models {
   const notHere = (id: string): never => {
     throw unknownModel(id, [backend.name]);
@@ -98,10 +105,10 @@ export function unknownModel(id: string, known: readonly string[]): HttpError {
 interface Place {
   readonly entry: ModelEntry;
   bytes: number;
-  /** Requests that have it, and those that wait for it. */
+  /** Requests that use it, and requests that wait for it. */
   users: number;
   wanted: number;
-  /** When it was last released, by a clock that counts releases. */
+  /** Time of its last release, by a clock that counts releases. */
   used: number;
   model: LoadedModel | undefined;
   loading: Promise<LoadedModel> | undefined;
@@ -109,10 +116,10 @@ interface Place {
 }
 
 /**
- * Models that are loaded on demand. If there is no room for another, the least recently used one is unloaded. A model
- * that requests have stays until they are answered; later requests for other models wait behind the one that needs its
- * place.
- * @throws QuantletError ERR_INVALID_ARGUMENT for two of the same name, or none
+ * Creates models that are loaded on demand. If there is no room for another model, the least
+ * recently used one is unloaded. A model in use stays until its requests are answered. Meanwhile
+ * later requests for other models wait for the model that needs the room.
+ * @throws QuantletError ERR_INVALID_ARGUMENT for duplicate names or an empty list
  */
 export function createModels(entries: readonly ModelEntry[], options?: ModelsOptions): Models {
   const { maxLoaded = 4, maxBytes = Infinity, maxWaiting = 64 } = checkOptions('createModels', options, MODELS_OPTIONS);
@@ -122,7 +129,7 @@ export function createModels(entries: readonly ModelEntry[], options?: ModelsOpt
   return new ModelsOnDemand(new Room(places, maxLoaded, maxBytes), maxWaiting);
 }
 
-/** @throws QuantletError ERR_INVALID_ARGUMENT for two of the same name, or none */
+/** @throws QuantletError ERR_INVALID_ARGUMENT for duplicate names or an empty list */
 function placesOf(entries: readonly ModelEntry[]): ReadonlyMap<string, Place> {
   const places = new Map<string, Place>();
   for (const entry of entries) {
@@ -136,17 +143,20 @@ function placesOf(entries: readonly ModelEntry[]): ReadonlyMap<string, Place> {
   return places;
 }
 
-/** Loads models into a limited room, one after the other. */
+/** Loads models within the limits of number and memory, one after another. */
 class Room {
   readonly places: ReadonlyMap<string, Place>;
-  /** A model that waits for the place of another, and the end of that wait. Requests for other models wait behind it. */
+  /**
+   * A model that waits for room, and the end of its wait. Meanwhile requests for other models wait
+   * too.
+   */
   needy: { readonly place: Place; readonly over: Promise<void> } | undefined;
   disposed: QuantletError | undefined;
   readonly #maxLoaded: number;
   readonly #maxBytes: number;
-  /** The end of the last load that was begun. */
+  /** The end of the last load that was started. */
   #last: Promise<unknown> = Promise.resolve();
-  /** Lets the model that waits for a place look again. */
+  /** Makes the model that waits for room check again. */
   #wake = (): void => {};
 
   constructor(places: ReadonlyMap<string, Place>, maxLoaded: number, maxBytes: number) {
@@ -168,7 +178,7 @@ class Room {
     return others.length < this.#maxLoaded && others.reduce((sum, { bytes }) => sum + bytes, place.bytes) <= this.#maxBytes;
   }
 
-  /** Loads a model, after the loads that were begun before. */
+  /** Loads a model after all earlier loads. */
   load(place: Place): Promise<LoadedModel> {
     if (place.loading) return place.loading;
     const loading = this.#last.then(() => this.#make(place));
@@ -202,13 +212,13 @@ class Room {
       model.tokenize('a'); // Builds the tokenizer's tables, so that no request waits for them.
       place.bytes = model.stats?.memoryBytes ?? place.bytes;
       if (!this.disposed && this.fits(place)) return (place.model = model);
-      // It needs more memory than its file suggests.
+      // The model needs more memory than expected, so make room again.
       await model.dispose();
       if (this.disposed) throw this.disposed;
     }
   }
 
-  /** Unloads models until another fits. If requests have all of them, waits. */
+  /** Unloads models until another fits. If all are in use, waits. */
   async #makeRoom(place: Place): Promise<void> {
     let over = (): void => {};
     try {
@@ -239,7 +249,7 @@ class ModelsOnDemand implements Models {
   readonly #maxWaiting: number;
   /** Requests that wait for their models. */
   #waiting = 0;
-  /** Counts releases: the clock of Place.used. */
+  /** Counts releases, for Place.used. */
   #clock = 0;
 
   constructor(room: Room, maxWaiting: number) {
@@ -313,13 +323,16 @@ class ModelsOnDemand implements Models {
     return place;
   }
 
-  /** The place's model, taken before anybody can unload it. */
+  /**
+   * Returns the model and marks it as used in the same step, so that nobody can unload it in
+   * between.
+   */
   async #take(place: Place, signal: AbortSignal): Promise<LoadedModel> {
     const room = this.#room;
     for (;;) {
       while (room.needy && room.needy.place !== place) await within(room.needy.over, signal);
       const model = place.model ?? (await within(room.load(place), signal));
-      // It may have been unloaded again in the meantime.
+      // It may have been unloaded while this function waited.
       if (place.model !== model) continue;
       place.users++;
       return model;

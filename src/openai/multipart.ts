@@ -1,21 +1,24 @@
-/** multipart/form-data (RFC 7578) as it arrives: a file goes through in pieces and is never kept. */
+/**
+ * Streaming parser for multipart/form-data (RFC 7578). The file is passed on in pieces and never
+ * kept.
+ */
 import { HttpError } from './http-error.ts';
 
-/** Bytes of a part's headers; of a field's value; parts. */
+/** Maximum bytes of a part's headers and of a field's value, and maximum number of parts. */
 const MAX_HEADERS = 8 * 1024;
 const MAX_VALUE = 4 * 1024;
 const MAX_PARTS = 16;
 
 export interface Form {
   readonly fields: ReadonlyMap<string, string>;
-  /** What the client calls the file. */
+  /** The client's name of the file. */
   readonly filename: string;
 }
 
 const malformed = (why: string): HttpError =>
   new HttpError(400, `The body is no form: ${why}. Send multipart/form-data with a file in the field "file".`, { code: 'invalid_form' });
 
-/** Where `mark` begins in `bytes`, or -1. */
+/** Offset of `mark` in `bytes`, or -1. */
 function indexOf(bytes: Uint8Array, mark: Uint8Array): number {
   for (let at = bytes.indexOf(mark[0]); at >= 0 && at + mark.length <= bytes.length; at = bytes.indexOf(mark[0], at + 1)) {
     let n = 1;
@@ -26,10 +29,11 @@ function indexOf(bytes: Uint8Array, mark: Uint8Array): number {
 }
 
 /**
- * Reads a form with one file, whose field is called `file`.
- * @param contentType of the request, which says where parts end
- * @param file called with the file's pieces in their order
- * @throws HttpError 400, 413, 415; what `chunks` and `file` throw
+ * Reads a form with one file, in a field called `file`.
+ * @param contentType header of the request; it has the boundary
+ * @param file called with the file's pieces in order
+ * @throws HttpError 400, 413, 415; errors of `chunks` and `file`
+ *
  */
 export async function readForm(
   chunks: AsyncIterable<Uint8Array>,
@@ -45,7 +49,7 @@ export async function readForm(
   const encoder = new TextEncoder();
   const end = encoder.encode(`\r\n--${boundary}`);
   const source = chunks[Symbol.asyncIterator]();
-  let rest = encoder.encode('\r\n'); // the first boundary has no line before it
+  let rest = encoder.encode('\r\n'); // the first boundary has no line break before it
 
   const more = async (): Promise<void> => {
     const { done, value } = await source.next();
@@ -55,7 +59,7 @@ export async function readForm(
     all.set(value, rest.length);
     rest = all;
   };
-  /** The bytes before a mark, which is passed over. */
+  /** Yields the bytes before a mark, and skips the mark. */
   async function* until(mark: Uint8Array): AsyncGenerator<Uint8Array, void> {
     for (;;) {
       const at = indexOf(rest, mark);

@@ -1,4 +1,7 @@
-/** llama-server's own endpoints: /completion, /tokenize, /detokenize, /apply-template, /props, /lora-adapters, and lists of models. */
+/**
+ * llama-server's endpoints that OpenAI does not have: /completion, /tokenize, /detokenize,
+ * /apply-template, /props, /lora-adapters; and lists of models.
+ */
 import { isRecord } from '../chat/json.ts';
 import type { GenerationPart, GenerationResult } from '../generate/generate.ts';
 import { chatRequest, checkMessageCount } from './chat.ts';
@@ -15,13 +18,15 @@ import { NATIVE_REFUSALS } from './protocol.ts';
 import { lengthField, lengthOf, setFormat, settingsOf, textOptions } from './sampling.ts';
 import { resolveSamplerOptions } from '../sample/options.ts';
 
-/** POST /completion, llama-server's own: one prompt, `n_predict`, `n_probs`, `grammar`, `json_schema`. */
+/**
+ * POST /completion of llama-server: one prompt, `n_predict`, `n_probs`, `grammar`, `json_schema`.
+ */
 export async function completion(context: Context, body: Body): Promise<Response> {
   const [given] = inputsField(body, 'prompt', 1);
   return complete(context, body, await preparedPrompt(context, given));
 }
 
-/** Continues a prompt as /completion's options say. */
+/** Continues a prompt with the options of /completion. */
 export async function complete(context: Context, body: Body, prompt: Prompt): Promise<Response> {
   const { backend, signal } = context;
   checkFields(NATIVE_REFUSALS, body);
@@ -98,7 +103,7 @@ export async function complete(context: Context, body: Body, prompt: Prompt): Pr
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** POST /tokenize. A piece that is no UTF-8 is given as its bytes. */
+/** POST /tokenize. A piece that is not valid UTF-8 is given as bytes. */
 export async function tokenize(context: Context, body: Body): Promise<Response> {
   const { backend } = context;
   const content = stringField(body, 'content');
@@ -132,7 +137,7 @@ export async function detokenize(context: Context, body: Body): Promise<Response
   return jsonAnswer(context, await context.work(jsonPieces({ content })));
 }
 
-/** POST /apply-template: the prompt that a chat request would be. */
+/** POST /apply-template: the prompt of a chat request. */
 export async function applyTemplate(context: Context, body: Body): Promise<Response> {
   const { backend } = context;
   const { messages, options } = chatRequest(context, body);
@@ -161,7 +166,7 @@ export function props({ backend, options: { defaults = {} } }: Context): Respons
   });
 }
 
-/** The same where no model is loaded, as llama-server's router has it. */
+/** GET /props without a loaded model, as in llama-server's router mode. */
 export const noProps = (): Response =>
   Response.json({
     role: 'router',
@@ -172,7 +177,7 @@ export const noProps = (): Response =>
     build_info: 'quantlet',
   });
 
-/** POST /props, where it is asked for: llama-server has no property that can be set either. */
+/** POST /props, if enabled. Like llama-server, it has no property to set. */
 export function setProps({ options }: Context): Response {
   if (options.props) return Response.json({ success: true });
   throw new HttpError(501, 'This server does not take properties; start it with --props.', { code: 'not_supported' });
@@ -182,7 +187,10 @@ export function setProps({ options }: Context): Response {
 export const loraAdapters = ({ backend }: Context): Response =>
   Response.json((backend.adapters ?? []).map(({ name, scale }, id) => ({ id, path: name, scale })));
 
-/** POST /lora-adapters: those that are not named get 0, as in llama-server. Scales are part of the plan here, so none can be another than it is. */
+/**
+ * POST /lora-adapters. Adapters that are not named get 0, as in llama-server. Scales are part of
+ * the plan, so a change is refused.
+ */
 export function setLoraAdapters({ backend }: Context, { items }: Body): Response {
   const adapters = backend.adapters ?? [];
   const expected = `a list of {"id", "scale"} with ids of GET /lora-adapters, of which there are ${adapters.length}`;
@@ -200,7 +208,9 @@ export function setLoraAdapters({ backend }: Context, { items }: Body): Response
   return Response.json({ success: true });
 }
 
-/** A model as OpenAI's and Anthropic's lists have it, with llama-server's `meta` and `status`. */
+/**
+ * A model in the format of OpenAI's and Anthropic's lists, with llama-server's `meta` and `status`.
+ */
 function modelOf(created: number, { id, status, backend }: ModelStatus): object {
   return {
     id,

@@ -1,10 +1,13 @@
-/** node:http's requests and responses as Request and Response. Nothing of Node is imported: its objects come as arguments. */
+/**
+ * Adapts node:http's requests and responses to Request and Response. Imports nothing from Node: its
+ * objects are passed as arguments.
+ */
 import { yieldToEventLoop } from '../threads/executor.ts';
 import { HttpError } from './http-error.ts';
 
-/** What is needed of node:http's IncomingMessage. */
+/** The members of node:http's IncomingMessage in use. */
 export interface NodeRequest {
-  /** The connection, on which requests may follow each other before the first is answered. */
+  /** The connection. Further requests may arrive on it before the first is answered. */
   readonly socket: { destroySoon?(): unknown; destroy(): unknown };
   readonly method?: string | undefined;
   readonly url?: string | undefined;
@@ -18,7 +21,7 @@ export interface NodeRequest {
   destroy(): unknown;
 }
 
-/** What is needed of node:http's ServerResponse. */
+/** The members of node:http's ServerResponse in use. */
 export interface NodeResponse {
   readonly writableFinished: boolean;
   readonly destroyed: boolean;
@@ -31,13 +34,14 @@ export interface NodeResponse {
 
 const withoutBody = ['GET', 'HEAD', 'OPTIONS'];
 
-/** Requests that may wait on one connection for the answer to an earlier one. */
+/** Maximum number of requests on one connection that wait for the answer to an earlier one. */
 const MAX_PIPELINED = 16;
 
 /**
- * A handler as the listener of node:http: `createServer(nodeListener(createHandler(model)))`. The request's signal aborts when the
- * client closes its connection; a client that reads slowly slows its generation, and nobody else's, and one that takes or sends
- * nothing for `stallMs` (0: however long) is given up. Requests that come on one connection without waiting for answers are handled one after the other.
+ * Makes a handler a listener of node:http: `createServer(nodeListener(createHandler(model)))`. The
+ * request's signal aborts if the client closes its connection. A slow reader slows only its own
+ * generation. A client that reads or sends nothing for `stallMs` (0: no limit) is disconnected.
+ * Pipelined requests on one connection are handled one after another.
  */
 export function nodeListener(
   handler: (request: Request) => Promise<Response>,
@@ -49,12 +53,14 @@ export function nodeListener(
     const connection = given ?? { last: Promise.resolve(), waiting: 0, full: false };
     if (!given) connections.set(request.socket, connection);
     if (connection.waiting >= MAX_PIPELINED) {
-      // Those before it are answered. To destroy its response would do on old versions of Node alone: newer ones forget that before its turn.
+      // Earlier requests are still answered. Destroying this response instead works only in old
+      // versions of Node; newer ones forget it before its turn.
       if (!connection.full) void connection.last.finally(() => (request.socket.destroySoon ?? request.socket.destroy).call(request.socket));
       connection.full = true;
       return;
     }
-    // All requests of a packet, and that may be thousands, are parsed in one turn of the event loop: each but the first is given its own.
+    // Node parses all requests of a packet, possibly thousands, in one turn of the event loop.
+    // Every request except the first gets a turn of its own.
     const turn = connection.waiting++ > 0 ? connection.last.then(yieldToEventLoop) : undefined;
     const answered = turn ? turn.then(() => answer(handler, request, response, stallMs)) : answer(handler, request, response, stallMs);
     connection.last = answered.catch(() => void response.destroy()).finally(() => void connection.waiting--);
@@ -76,7 +82,7 @@ async function answer(
   try {
     request = requestOf(incoming, gone.signal, stallMs);
   } catch {
-    // A method that fetch forbids (TRACE), or headers that are none.
+    // A method that fetch forbids (TRACE), or invalid headers.
     outgoing.writeHead(400, ['content-type', 'application/json', 'connection', 'close']);
     outgoing.write(
       new TextEncoder().encode(
@@ -90,15 +96,16 @@ async function answer(
   const headers = [...response.headers].flat();
   outgoing.writeHead(response.status, headers);
   if (response.body && incoming.method !== 'HEAD') await pump(response.body, outgoing, stallMs);
-  // Most clients read their answer when they have sent all: closed before, the connection would be all that they see.
+  // Most clients read the answer only after sending the whole body. If the connection were closed
+  // earlier, they would see only the closed connection.
   if (await arrived(incoming, gone.signal)) outgoing.end();
   else outgoing.end(() => incoming.destroy());
 }
 
-/** Milliseconds for the rest of a body that is not wanted any more; then its connection is closed. */
+/** Milliseconds to receive the rest of an unwanted body before the connection is closed. */
 const LINGER_MS = 5000;
 
-/** Lets the rest of a body through to nowhere; false where it has not arrived in time. */
+/** Discards the rest of the body; false if it does not arrive in time. */
 async function arrived(incoming: NodeRequest, gone: AbortSignal): Promise<boolean> {
   if (incoming.complete || gone.aborted) return true;
   const over = new Promise<boolean>((resolve) => {
@@ -117,11 +124,14 @@ function requestOf(incoming: NodeRequest, signal: AbortSignal, stallMs: number):
   for (let i = 0; i < incoming.rawHeaders.length; i += 2) headers.append(incoming.rawHeaders[i], incoming.rawHeaders[i + 1]);
   const { method = 'GET', url = '/' } = incoming;
   const init = { method, headers, signal, ...(withoutBody.includes(method) ? {} : { body: bodyOf(incoming, stallMs), duplex: 'half' }) };
-  // The host is the client's word and nothing here depends on it.
+  // The Host header is untrusted, and nothing here depends on it.
   return new Request(`http://localhost${url.replace(/^\w+:\/\/[^/]*/, '').replace(/^(?!\/)/, '/')}`, init as RequestInit);
 }
 
-/** Calls back once nothing has happened for so many milliseconds (0: never); again() begins anew, end() ends it. */
+/**
+ * Calls `stalled` after `ms` milliseconds without a call of again() (0: never). end() stops the
+ * timer.
+ */
 function stallTimer(ms: number, stalled: () => void): { again(): void; end(): void } {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const end = (): void => clearTimeout(timer);
@@ -134,7 +144,7 @@ function stallTimer(ms: number, stalled: () => void): { again(): void; end(): vo
   };
 }
 
-/** The body as it arrives, no faster than it is read. */
+/** The body as a stream, received no faster than it is read. */
 function bodyOf(incoming: NodeRequest, stallMs: number): ReadableStream<Uint8Array> {
   let over = false;
   let stall = (): void => {};
@@ -162,7 +172,7 @@ function bodyOf(incoming: NodeRequest, stallMs: number): ReadableStream<Uint8Arr
           'end',
           end(() => controller.close()),
         );
-        // What Node calls an error here is a client that has gone in the middle of its body.
+        // Here Node reports a client that disconnected in the middle of its body as an error.
         for (const event of ['error', 'close'] as const)
           incoming.on(
             event,
@@ -174,18 +184,21 @@ function bodyOf(incoming: NodeRequest, stallMs: number): ReadableStream<Uint8Arr
         incoming.resume();
       },
       cancel() {
-        // The rest is let through to nowhere, so that the client gets to read why.
+        // Discards the rest, so that the client gets to read the answer.
         over = true;
         silence.end();
         incoming.resume();
       },
     },
-    // Beside its bytes, each chunk costs what keeps it: chunks may be of one byte.
+    // Each chunk also costs its object: chunks may have one byte.
     { highWaterMark: 256 * 1024, size: (chunk) => chunk!.byteLength + 128 },
   );
 }
 
-/** Writes what comes, no faster than the client takes it; a client that went away ends the source. */
+/**
+ * Writes the body no faster than the client reads. If the client disconnects, the body is
+ * cancelled.
+ */
 async function pump(body: ReadableStream<Uint8Array>, outgoing: NodeResponse, stallMs: number): Promise<void> {
   const reader = body.getReader();
   let wake = (): void => {};
@@ -200,7 +213,8 @@ async function pump(body: ReadableStream<Uint8Array>, outgoing: NodeResponse, st
     const { done, value } = await reader.read();
     if (done || outgoing.destroyed) return;
     if (outgoing.write(value)) continue;
-    // A client that has gone without a word, or never reads, would keep its connection and what waits for it for ever.
+    // A client that vanished or never reads would keep its connection, and the resources that
+    // depend on it, forever.
     stalled.again();
     await new Promise<void>((resolve) => (wake = resolve));
     stalled.end();

@@ -9,73 +9,114 @@ import { SAMPLER_DEFAULTS, type SamplerOptions } from '../sample/options.ts';
 import type { Batches } from './batch-state.ts';
 
 export interface HandlerOptions {
-  /** Keys that clients must send as a bearer token; none: everyone may. */
+  /** Keys; clients must send one as a bearer token. Default: no key is required. */
   apiKey?: string | readonly string[] | undefined;
-  /** Origins whose pages may read answers; `localhost` among them: those of this machine, at any port; true: all. Default false. */
+  /**
+   * Origins whose pages may read answers. `localhost` means this machine at any port; true means
+   * all origins. Default false.
+   */
   cors?: boolean | readonly string[] | undefined;
-  /** Hosts (names or addresses, without a port) that requests may be for; others get 403. Default: any. For servers that only this machine reaches: LOOPBACK_HOSTS. */
+  /**
+   * Hosts (names or addresses, without a port) to accept in requests; others get 403. Default: any.
+   * For servers that only this machine reaches: LOOPBACK_HOSTS.
+   */
   allowedHosts?: readonly string[] | undefined;
-  /** Read the text of control tokens (`<|im_end|>`) in messages as those tokens, as llama-server does. Default false: they stay text. */
+  /**
+   * Read the text of control tokens (`<|im_end|>`) in messages as those tokens, as llama-server
+   * does. Default false: they stay text.
+   */
   parseSpecial?: boolean | undefined;
   /**
-   * An assistant's message at the end of a conversation is how the answer begins, as with llama-server's --prefill-assistant and in Anthropic's protocol.
-   * False: it is a whole message, and a new answer begins. Default true.
+   * An assistant's message at the end of a conversation is the beginning of the answer, as with
+   * llama-server's --prefill-assistant and in Anthropic's protocol. False: it is a complete
+   * message, and a new answer follows. Default true.
    */
   prefillAssistant?: boolean | undefined;
-  /** Bytes of a request body at most. Default 10 MiB. */
+  /** Maximum bytes of a request body. Default 10 MiB. */
   maxBodyBytes?: number | undefined;
-  /** Bytes of all requests together: bodies that are not yet answered, and answers that are not yet read. More get 503. Default 64 MiB. */
+  /**
+   * Maximum bytes of all requests together: bodies without an answer yet, and unread answers. More
+   * get 503. Default 64 MiB.
+   */
   maxBufferedBytes?: number | undefined;
-  /** Characters of all strings of a request together, names of fields among them; more get 413. Default 2^20. */
+  /**
+   * Maximum characters of all strings of a request together, including names of fields; more get
+   * 413. Default 2^20.
+   */
   maxTextChars?: number | undefined;
-  /** Messages of a conversation; more get 413. Default 4096. */
+  /** Maximum messages of a conversation; more get 413. Default 4096. */
   maxMessages?: number | undefined;
-  /** Milliseconds for a request body to arrive. Default 30 s. Timers end at 2^31 - 1 (25 days): more means that, here and below. */
+  /**
+   * Milliseconds for a request body to arrive. Default 30 s. Here and below, the maximum is 2^31 -
+   * 1 (25 days), and larger values are reduced to it.
+   */
   bodyTimeoutMs?: number | undefined;
-  /** Milliseconds for an answer, waiting included; 0 for no limit. Default 1 h: a slow machine may read a long prompt for a good part of it. */
+  /**
+   * Milliseconds for an answer, including its wait; 0 for no limit. Default 1 h, because a slow
+   * machine may need a large part of it for a long prompt.
+   */
   timeoutMs?: number | undefined;
-  /** Milliseconds of silence before a stream pings, by a comment or as its protocol has it; 0: never. A request's `sse_ping_interval` (seconds) goes first. Default 30 s. */
+  /**
+   * Milliseconds of silence before a stream sends a ping (a comment, or the protocol's ping event);
+   * 0: never. A request's `sse_ping_interval` (seconds) has priority. Default 30 s.
+   */
   ssePingMs?: number | undefined;
-  /** Requests that wait for a place at most; more get 429. Default 64. */
+  /** Maximum number of requests that wait in the queue; more get 429. Default 64. */
   maxQueue?: number | undefined;
-  /** Refuse (404) requests that name another model. Default false: one model is served, whatever its name. */
+  /** Refuse (404) requests that name another model. Default false: the model serves every name. */
   checkModel?: boolean | undefined;
-  /** What requests leave out: options of the sampler, `maxTokens`, `stop`, `special` (of texts without turns), a grammar or a format. */
+  /**
+   * Defaults for requests: options of the sampler, `maxTokens`, `stop`, `special` (for requests
+   * without a chat template), a grammar or a format.
+   */
   defaults?: RequestDefaults | undefined;
-  /** The same of conversations: variables of the template, and what becomes of reasoning. */
+  /** Defaults for conversations: variables of the template, and handling of reasoning. */
   chatDefaults?: ChatDefaults | undefined;
   /**
-   * An answer that fills the context goes on, as with llama-server's --context-shift: behind the first `keep` tokens of its prompt the older half is forgotten.
-   * Only maxTokens, the model and `timeoutMs` end it then. Default: it ends there.
+   * An answer that fills the context continues, as with llama-server's --context-shift. The first
+   * `keep` tokens of the prompt stay, and the older half of the rest is dropped. Then only
+   * maxTokens, the model and `timeoutMs` end the answer. Default: a full context ends it.
    */
   contextShift?: { readonly keep: number } | undefined;
-  /** How /v1/embeddings makes a vector of the vectors of tokens. Default: as the model's file says. */
+  /** Method of /v1/embeddings to combine the vectors of tokens. Default: from the model's file. */
   pooling?: NonNullable<EmbedOptions['pooling']> | undefined;
-  /** What the vectors of /v1/embeddings are divided by, as llama-server's --embd-normalize says: -1 nothing, 0 so that the largest number is 32760, p their p-norm. Default 2. */
+  /**
+   * Norm by which /v1/embeddings divides vectors, as in llama-server's --embd-normalize. -1: none;
+   * 0: scale so that the largest number is 32760; p: the p-norm. Default 2.
+   */
   embdNormalize?: number | undefined;
-  /** /infill puts the suffix before the prefix, which some models for code want. Default false. */
+  /** /infill puts the suffix before the prefix, as some code models need. Default false. */
   spmInfill?: boolean | undefined;
-  /** Where /slots/{id} saves sequences and finds them again; without it these requests get 501. */
+  /** Storage for sequences saved by /slots/{id}. If absent, these requests get 501. */
   slotStore?: SlotStore | undefined;
-  /** Files and batches (openBatches); without them /v1/files and /v1/batches get 501. */
+  /** Files and batches (openBatches). If absent, /v1/files and /v1/batches get 501. */
   batches?: Batches | undefined;
   /** Serve GET /slots. Default true. */
   slots?: boolean | undefined;
-  /** Answer POST /props, which has nothing to set. Default false. */
+  /** Answer POST /props, which has no settings. Default false. */
   props?: boolean | undefined;
   /** Serve GET /metrics. Default true. */
   metrics?: boolean | undefined;
-  /** Path before all others: with `/api`, /v1/models is at /api/v1/models. Default none. */
+  /** Path before all others: with `/api`, /v1/models becomes /api/v1/models. Default none. */
   apiPrefix?: string | undefined;
   /** An HTML page to serve at /. */
   page?: string | undefined;
-  /** What is served to GET where no endpoint is, by its path (decoded, from a slash on); undefined: nothing there. No key is needed, as for `page`. */
+  /**
+   * Serves GET requests without an endpoint, by decoded path with a leading slash; undefined: not
+   * found. Needs no key, like `page`.
+   */
   files?: ((path: string) => Promise<Response | undefined>) | undefined;
-  /** Aborts: the server stops. Answers that have not ended end with an error, streams with that of their protocol. Batches end by their own close(). */
+  /**
+   * Aborted when the server stops. Unfinished answers end with an error, streams with their
+   * protocol's error event. Batches have their own close().
+   */
   signal?: AbortSignal | undefined;
-  /** Called once per request, when its answer is complete or given up. */
+  /** Called once per request, when its answer is complete or aborted. */
   onAccess?: ((access: Access) => void) | undefined;
-  /** Called with failures of the server itself (status 500 and above), which clients are told little about. */
+  /**
+   * Called with failures of the server itself (status 500 and above). Clients get few details of
+   * these.
+   */
   onError?: ((error: unknown) => void) | undefined;
 }
 
@@ -91,7 +132,7 @@ export type RequestDefaults = SamplerOptions &
   Pick<GenerateOptions, 'maxTokens' | 'stop' | 'ignoreEos' | 'special' | 'grammar' | 'responseFormat'>;
 export type ChatDefaults = Pick<ChatOptions, 'templateVariables' | 'reasoning' | 'reasoningBudget' | 'reasoningBudgetMessage'>;
 
-/** The longest time that setTimeout takes: anything above ends at once. */
+/** Maximum delay of setTimeout. A larger value would fire at once. */
 const MOST_MS = 2 ** 31 - 1;
 
 const LIMITS = {
@@ -125,7 +166,7 @@ const TEXTS: Kind = {
   expected: 'a string or a list of strings',
 };
 
-/** Every option of createHandler. Its numbers are looked into by limitsOf(). */
+/** Every option of createHandler. Numbers are checked by limitsOf(). */
 export const HANDLER_OPTIONS: Kinds<HandlerOptions> = {
   ...(Object.fromEntries<Kind>(Object.keys(LIMITS).map((name) => [name, KIND.any])) as Record<keyof Limits, Kind>),
   apiKey: TEXTS,
@@ -153,14 +194,19 @@ export const HANDLER_OPTIONS: Kinds<HandlerOptions> = {
   onError: KIND.function,
 };
 
-/** Saved sequences by their names: letters, digits, `.`, `_` and `-`, at most 128 of them, no `.` first. */
+/**
+ * Saved sequences by name: at most 128 letters, digits, `.`, `_` and `-`, not beginning with `.`.
+ */
 export interface SlotStore {
   write(name: string, state: Uint8Array): Promise<void>;
-  /** Undefined where there is none of this name. */
+  /** Undefined if the name does not exist. */
   read(name: string): Promise<Uint8Array | undefined>;
 }
 
-/** The limits that the options set, and the defaults of the others. @throws ERR_INVALID_ARGUMENT where a number makes no sense, of a limit or another option */
+/**
+ * The limits from the options and the defaults.
+ * @throws ERR_INVALID_ARGUMENT for an invalid number in a limit or another option
+ */
 export function limitsOf(options: HandlerOptions): Limits {
   const check = (name: string, value: unknown, least: 0 | -1): void => {
     if (!Number.isInteger(value) || (value as number) < least)

@@ -1,4 +1,7 @@
-/** Fields that an endpoint does not have and clients send all the same: those of another protocol's endpoint, and of other servers. */
+/**
+ * Refusals of fields that an endpoint does not have but that clients send: fields of other
+ * protocols' endpoints and of other servers.
+ */
 import { isRecord } from '../chat/json.ts';
 import { all, LEAVE_OUT, refused, type Allowed, type Refusals } from './field-table.ts';
 
@@ -11,7 +14,10 @@ const TEXT_ALONE = 'Images are not read here. Leave it out.';
 const OWN_FIELD = 'Reasoning is a part of its own in the answer. Pass over it there.';
 const NO_FIELDS: Allowed = { name: '{}', test: (value) => isRecord(value) && Object.keys(value).length === 0 };
 
-/** Names that vLLM, SGLang, transformers, text-generation-webui, Ollama and others have for what would change the answer. */
+/**
+ * Fields of vLLM, SGLang, transformers, text-generation-webui, Ollama and others that would change
+ * the answer.
+ */
 export const OTHER_REFUSALS: Refusals = {
   ...all(
     refused(FORMATS),
@@ -42,7 +48,8 @@ export const OTHER_REFUSALS: Refusals = {
   ...all(refused(OWN_FIELD, true), 'include_reasoning return_reasoning'),
   'reasoning.exclude': refused(OWN_FIELD, false),
   think: refused("Send 'reasoning_effort' or 'enable_thinking'."),
-  // The Python client puts the fields of its argument of this name into the request; others send it as it is.
+  // OpenAI's Python client merges the fields of its argument `extra_body` into the request; other
+  // clients send it unchanged.
   ...all(refused('Send its fields in the request itself.', NO_FIELDS), 'options extra_body'),
   ...all(refused(TEXT_ALONE, []), 'images image_data multimodal_data'),
 };
@@ -52,24 +59,24 @@ const NO_CALLS: Refusals = all(refused('Ask /v1/chat/completions.', []), 'tools 
 const PROBABILITIES: Refusals = { logprobs: refused('Ask /v1/chat/completions for log probabilities.', false, 0) };
 const UNTOLD: Refusals = all(refused("Put it into the 'prompt'.", '', []), 'system instructions input');
 
-/** At /v1/chat/completions. */
+/** Fields refused at /v1/chat/completions. */
 export const AT_CHAT: Refusals = {
   ...CALLS,
   ...all(refused("Send it in 'messages'.", '', []), 'system instructions input prompt'),
   best_of: refused("Send 'n'.", 1),
   suffix: refused('Ask /infill to fill in the middle.', ''),
 };
-/** At /v1/responses. */
+/** Fields refused at /v1/responses. */
 export const AT_RESPONSES: Refusals = {
   ...CALLS,
   ...PROBABILITIES,
   messages: refused("Send them as 'input'.", []),
   system: refused("Send 'instructions'.", '', []),
   ...all(refused(ONE_ANSWER, 1), 'n n_cmpl best_of'),
-  // Of the image that a tool of OpenAI's makes.
+  // A field of OpenAI's image generation tool.
   image: refused('Answers are text. Leave it out.'),
 };
-/** At /v1/messages. */
+/** Fields refused at /v1/messages. */
 export const AT_MESSAGES: Refusals = {
   ...CALLS,
   ...PROBABILITIES,
@@ -78,9 +85,12 @@ export const AT_MESSAGES: Refusals = {
   instructions: refused("Send 'system'.", ''),
   ...all(refused(ONE_ANSWER, 1), 'n n_cmpl best_of'),
 };
-/** At /v1/completions. */
+/** Fields refused at /v1/completions. */
 export const AT_COMPLETION: Refusals = { ...NO_CALLS, ...UNTOLD };
-/** At /completion and /infill. `system_prompt`, `penalize_nl` and `penalty_prompt` are llama-server's of former days. */
+/**
+ * Fields refused at /completion and /infill. `system_prompt`, `penalize_nl` and `penalty_prompt`
+ * are from older versions of llama-server.
+ */
 export const AT_NATIVE: Refusals = {
   ...NO_CALLS,
   ...UNTOLD,
@@ -91,7 +101,7 @@ export const AT_NATIVE: Refusals = {
   penalty_prompt: refused("Send 'repeat_penalty'."),
 };
 
-/** At /v1/embeddings: of Cohere, Jina, Voyage, TEI and vLLM. */
+/** Fields refused at /v1/embeddings: from Cohere, Jina, Voyage, TEI and vLLM. */
 export const AT_EMBEDDINGS: Refusals = {
   ...all(refused(PREFIX), 'input_type task prompt_name prompt instruction'),
   late_chunking: refused('Each text has a vector of its own. Leave it out.', false),
@@ -104,7 +114,7 @@ export const AT_EMBEDDINGS: Refusals = {
   messages: refused("Send texts as 'input'.", []),
 };
 
-/** At /v1/rerank: of Cohere, Jina, Voyage, TEI and vLLM. */
+/** Fields refused at /v1/rerank: from Cohere, Jina, Voyage, TEI and vLLM. */
 export const AT_RERANK: Refusals = {
   rank_fields: refused("Send the text of each document as its 'text'.", ['text']),
   ...all(refused(CUT), 'max_tokens_per_doc max_chunks_per_doc truncate_prompt_tokens'),

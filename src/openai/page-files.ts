@@ -1,4 +1,7 @@
-/** What browsers ask for beside the page to install it like an app: a manifest, its icon, a service worker that opens the page while the server is away. */
+/**
+ * Files that let browsers install the page like an app: a manifest, an icon, and a service worker
+ * that opens the page while the server is off.
+ */
 
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" fill="#115e59"/><path d="M9 22V10m7 12V6m7 16v-8" stroke="white" stroke-width="4" stroke-linecap="round"/></svg>`;
 
@@ -13,7 +16,10 @@ const MANIFEST = {
   icons: [{ src: './icon.svg', type: 'image/svg+xml', sizes: 'any', purpose: 'any maskable' }],
 };
 
-/** The address, a port of this machine for one, may be another server's tomorrow: where the page is no longer ours, the worker leaves. */
+/**
+ * Another server may use the same address later, since it may be just a port of this machine. If
+ * the page is no longer quantlet's, the worker unregisters itself.
+ */
 const SERVICE_WORKER = `const CACHE = 'quantlet served page';
 const { registration } = self;
 async function answer(request) {
@@ -39,7 +45,7 @@ self.addEventListener('fetch', (event) => {
 });
 `;
 
-/** By their names, with what they are. */
+/** The files by name, with their content types. */
 export const PAGE_FILES: { readonly [name: string]: readonly [type: string, body: string] } = {
   'manifest.webmanifest': ['application/manifest+json', JSON.stringify(MANIFEST)],
   'icon.svg': ['image/svg+xml', ICON],

@@ -7,24 +7,25 @@ import type { Context } from './context.ts';
 import { invalid, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 
-/** A conversation to be answered, whichever protocol asked for it. */
+/** A conversation to answer, from any protocol. */
 export interface ChatRequest {
   readonly messages: readonly ChatMessage[];
   readonly options: ChatOptions;
 }
 
-/** What a request says of its last message. */
+/** A request's explicit fields about its last message. */
 interface Asked {
-  /** Whether the answer goes on with it. */
+  /** The part of the last message that the answer continues. */
   readonly continues?: Continuation | undefined;
-  /** Whether the prompt ends with the header of an answer. */
+  /** True if the prompt ends with the header of an answer. */
   readonly header?: boolean | undefined;
 }
 
 /**
- * A conversation whose last message is the assistant's has its answer go on with that, unless the server or the request says otherwise.
- * @param param the field that has the messages
- * @throws HttpError 400 where it cannot
+ * Makes the answer continue a last message of the assistant, unless the server or the request
+ * forbids it.
+ * @param param name of the field with the messages
+ * @throws HttpError 400 if the message cannot be continued
  */
 export function withPrefill(context: Context, request: ChatRequest, { continues, header }: Asked = {}, param = 'messages'): ChatRequest {
   const { messages, options } = request;
@@ -49,16 +50,16 @@ const refused = (param: string, found: string, expected: string): HttpError =>
     code: 'invalid_value',
   });
 
-/** llama-server's names for what goes on. */
+/** llama-server's names for the parts to continue. */
 const CONTINUATIONS: Readonly<Record<string, Continuation>> = { content: 'content', reasoning_content: 'reasoning' };
 
-/** DeepSeek and Mistral mark an answer that has begun by `prefix`, Moonshot by `partial`. */
+/** DeepSeek and Mistral mark a message to continue with `prefix`, Moonshot with `partial`. */
 function isBegun(messages: unknown): boolean {
   const last: unknown = Array.isArray(messages) ? messages.at(-1) : undefined;
   return isRecord(last) && last.role === 'assistant' && (last.prefix === true || last.partial === true);
 }
 
-/** The field `continue_final_message`, and marks that say the same. */
+/** Reads the field `continue_final_message`, or an equivalent mark in the last message. */
 export function continuation(body: Body): Continuation | undefined {
   const value = body.continue_final_message ?? undefined;
   if (value === undefined) return isBegun(body.messages) ? true : undefined;

@@ -1,7 +1,10 @@
 /**
- * Fields of requests and what becomes of each: it is read, it cannot change the answer, or it is refused by name. docs/server.md has these tables
- * (`npm run generate`); test/openai/protocol.test.ts holds them against the types of the official clients. A field that no table has is not of these
- * protocols and means nothing here.
+ * Tables of request fields. Each field is read, ignored because it cannot change the answer, or
+ * refused by name.
+ *
+ * docs/server.md has these tables (`npm run generate`). test/openai/protocol.test.ts compares them
+ * with the types of the official clients. A field in no table is not part of these protocols and
+ * has no effect.
  */
 import { isRecord } from '../chat/json.ts';
 import { all, ignored, LEAVE_OUT, read, refused, type Allowed, type Field, type FieldTable, type Refusals } from './field-table.ts';
@@ -13,7 +16,10 @@ const storing: Field = { fate: 'ignored', why: 'nothing is stored' };
 const extras: Field = { fate: 'ignored', why: 'more about the answer, not another answer' };
 const runs: Field = { fate: 'ignored', why: 'another way to the same tokens' };
 
-/** Tools that OpenAI's servers run. Clients offer them to every server, and the model may answer without them: they are left out, and a header says so. */
+/**
+ * Tools that OpenAI's servers run. Clients offer them to every server, and the model can answer
+ * without them. So they are left out, and a header of the answer says so.
+ */
 const HOSTED_TOOLS = [
   'web_search',
   'web_search_2025_08_26',
@@ -29,7 +35,7 @@ const directly: Allowed = {
   test: (value) => Array.isArray(value) && value.includes('direct'),
 };
 
-/** llama-server's fields, which all generating endpoints have. */
+/** llama-server's fields, common to all generating endpoints. */
 const LLAMA_REFUSALS: Refusals = {
   lora: refused('Adapters are part of the loaded model: start the server with --lora-scaled.', []),
   n_indent: refused(LEAVE_OUT, 0),
@@ -204,14 +210,14 @@ const keepsThinking: Allowed = {
 
 /** POST /v1/messages. */
 export const MESSAGE_REFUSALS: Refusals = {
-  // A request that begins a thread brings its whole conversation. To a refusal Anthropic's client sends all of one that goes on.
   thread: {
-    // A request that begins a thread brings its whole conversation; the next one would not.
+    // A request that creates a thread contains its whole conversation; a request that continues one
+    // does not.
     ...refused("Messages are not stored here. Send the whole conversation in 'messages', without 'thread'.", {
       name: '{"type": "create"}',
       test: (value) => isRecord(value) && value.type === 'create',
     }),
-    // Anthropic's client then sends the whole conversation.
+    // On this code, Anthropic's client sends the whole conversation again.
     details: { error_code: 'thread_unsupported_request' },
   },
   container: refused('There are no containers here. Leave it out.'),
@@ -249,7 +255,7 @@ export const MESSAGE_FIELDS = (): FieldTable => ({
   ...MESSAGE_REFUSALS,
 });
 
-/** POST /completion and /infill, llama-server's own. */
+/** POST /completion and /infill of llama-server. */
 export const NATIVE_REFUSALS: Refusals = {
   'quantlet.on_context_full': refused('A prompt has no turns to leave out: shorten it.', 'error'),
   ...LLAMA_REFUSALS,
@@ -265,5 +271,5 @@ export const NATIVE_FIELDS = (): FieldTable => ({
   ...NATIVE_REFUSALS,
 });
 
-/** Tools of a request that are left out because a server would have to run them. */
+/** True for tools that only a provider's server can run. They are left out of the request. */
 export const isHosted = (tool: unknown): boolean => isRecord(tool) && HOSTED_TOOLS.includes(tool.type as string);

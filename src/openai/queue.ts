@@ -1,14 +1,18 @@
-/** How many requests generate and how many wait. */
+/** Queue that limits the number of requests that generate and that wait. */
 import { HttpError } from './http-error.ts';
 
-/** Lets a bounded number of generations run and a bounded number wait, first come first served. */
+/**
+ * Runs up to a fixed number of generations, and lets a limited number wait, first come, first
+ * served.
+ */
 export interface Queue {
   readonly running: number;
   readonly waiting: number;
   /**
-   * Waits for a place; call the result once when done.
-   * @param giveWay work that nobody waits for: it comes after all that has none, and this is called when its place is wanted
-   * @throws HttpError 429 where too many wait already; the signal's reason
+   * Waits for admission. Resolves to a function to call once when done.
+   * @param giveWay only for batch requests, for which nobody waits: they come after all others. It
+   * is called when another request needs the slot.
+   * @throws HttpError 429 if too many wait; the signal's reason
    */
   enter(signal: AbortSignal, giveWay?: () => void): Promise<() => void>;
 }
@@ -16,9 +20,12 @@ export interface Queue {
 export function createQueue(parallel: number, maxWaiting: number): Queue {
   let running = 0;
   const waiting: (() => void)[] = [];
-  /** What nobody waits for. */
+  /** Waiting batch requests. */
   const behind: (() => void)[] = [];
-  /** Of what has a place and would give it up, the last one last: it has the least to lose. */
+  /**
+   * Callbacks of running batch requests, the last admitted one last: it has done the least work and
+   * is aborted first.
+   */
   const giveWays: (() => void)[] = [];
   const remove = (list: (() => void)[], item: () => void): void => {
     if (list.includes(item)) list.splice(list.indexOf(item), 1);

@@ -1,20 +1,23 @@
-/** How much is to be reasoned: what clients say of it in the words of their protocol, as options of a conversation. */
+/** Requests for reasoning in the terms of all protocols, converted to options of a conversation. */
 import type { ChatTemplate } from '../chat/template.ts';
 import { booleanField, invalid, numberField, stringField, type Body } from './fields.ts';
 
 type Variables = Readonly<Record<string, unknown>>;
 
-/** Switches of reasoning by the names that templates have: most read the first, Granite and DeepSeek the second, MiniMax the third, Seed-OSS the fourth. */
+/**
+ * Template variables that switch reasoning. Most templates read the first; Granite and DeepSeek the
+ * second, MiniMax the third, Seed-OSS the fourth.
+ */
 const REASONING_OFF: Variables = { enable_thinking: false, thinking: false, thinking_mode: 'disabled', thinking_budget: 0 };
 const REASONING_ON: Variables = { enable_thinking: true, thinking: true, thinking_mode: 'enabled' };
-/** Names that templates have for an effort. */
+/** Template variables for the effort. */
 const EFFORT_NAMES = ['reasoning_effort', 'thinking_effort', 'reasoning_strength'];
 /** Efforts of OpenAI's and Anthropic's protocols, in ascending order. */
 const EFFORTS = ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
 
-/** Reasoning as a client asks for it, in the words of its protocol. */
+/** A client's request about reasoning. */
 export interface ReasoningWish {
-  /** `none`, a level, or a word of the template's own. */
+  /** `none`, a level, or another word that the template knows. */
   readonly effort?: string | undefined;
   readonly thinks?: boolean | undefined;
   readonly budget?: number | undefined;
@@ -24,8 +27,9 @@ const THINKS: Readonly<Record<string, boolean>> = { enabled: true, adaptive: tru
 const BUDGET = { least: 0, most: 2 ** 31 - 1, integer: true };
 
 /**
- * A request's wish, in the spellings of all protocols, which clients mix: OpenAI's `reasoning_effort` and `reasoning.effort`, Anthropic's `thinking` and
- * `output_config.effort`, OpenRouter's `reasoning`, and `enable_thinking` of those who serve Qwen.
+ * Reads a request's fields about reasoning, in the spellings of all protocols, because clients mix
+ * them. These are OpenAI's `reasoning_effort` and `reasoning.effort`, Anthropic's `thinking` and
+ * `output_config.effort`, OpenRouter's `reasoning`, and `enable_thinking` from servers of Qwen.
  */
 export function wishOf(body: Body): ReasoningWish {
   const type = stringField(body, 'thinking.type');
@@ -33,7 +37,7 @@ export function wishOf(body: Body): ReasoningWish {
   const effort =
     stringField(body, 'reasoning_effort') ?? stringField(body, 'reasoning.effort') ?? stringField(body, 'output_config.effort');
   return {
-    // Settings of clients that were not filled in, and Groq's word for the same.
+    // '' is an empty setting of a client; 'default' is Groq's word for no setting.
     effort: effort === '' || effort === 'default' ? undefined : effort,
     thinks: type === undefined ? (booleanField(body, 'enable_thinking') ?? booleanField(body, 'reasoning.enabled')) : THINKS[type],
     budget:
@@ -44,8 +48,8 @@ export function wishOf(body: Body): ReasoningWish {
 }
 
 /**
- * A wish as options of a conversation. Without reasoning there is no effort (undefined: the variable is not set), and the budget keeps models from it whose
- * templates have no switch.
+ * Converts a wish to options of a conversation. Without reasoning, variables for the effort are not
+ * set (undefined). The budget of 0 stops reasoning for templates without a switch.
  */
 export function reasoningOptions(
   template: ChatTemplate,
@@ -65,7 +69,10 @@ export function reasoningOptions(
 
 const accepted = new WeakMap<ChatTemplate, Map<string, string>>();
 
-/** The nearest effort that the template renders: some know only a few of the levels and refuse the others. The lower one of two that are as near. */
+/**
+ * The nearest effort that the template accepts, the lower one of two equally near. Some templates
+ * know only a few of the levels and refuse the others.
+ */
 function acceptedEffort(template: ChatTemplate, name: string, effort: string): string {
   const level = EFFORTS.indexOf(effort);
   if (level < 0) return effort;

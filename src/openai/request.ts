@@ -1,4 +1,4 @@
-/** A request before its endpoint: body, key, CORS. */
+/** Request handling before the endpoint: body, key, CORS. */
 import { exactJson, parseExactJson } from '../chat/exact-json.ts';
 import { isRecord } from '../chat/json.ts';
 import { ownTurn } from '../slices.ts';
@@ -12,29 +12,38 @@ export interface BodyLimits {
   readonly maxBodyBytes: number;
   readonly maxTextChars: number;
   readonly bodyTimeoutMs: number;
-  /** Called with the bytes that the request takes, little by little. @throws HttpError 503 where too many are taken already */
+  /**
+   * Called with the bytes that the request takes, in small amounts.
+   * @throws HttpError 503 if all requests together take too many
+   */
   readonly hold: (bytes: number) => void;
 }
 
-/** Bytes that are looked at and decoded at a time; bodies of more are parsed in turns of the event loop that they do not share. */
+/**
+ * Bytes that are checked and decoded at once. A larger body is parsed in its own turn of the event
+ * loop.
+ */
 const BLOCK = 64 * 1024;
-/** A body that arrives in very many small chunks leaves a turn to others after so many milliseconds. */
+/** Milliseconds after which a body in many small chunks yields to other tasks. */
 const SLICE_MS = 2;
 
-/** Browsers say where a request of a page comes from: by Origin for what is posted, and by Sec-Fetch-Site. */
+/** Browsers mark requests of pages: posts by Origin, all by Sec-Fetch-Site. */
 const isOfPage = ({ headers }: Request): boolean => headers.has('origin') || headers.has('sec-fetch-site');
 
 /**
- * Reads a JSON object (a list as its `items`), without keeping more of it than the limits say. A compressed body is measured as it comes out.
- * @throws HttpError 400, 408, 413, 415 if a page sends it and does not say that it is JSON, 503 where too many bytes wait already
+ * Reads a JSON object (or a list, as `items`) within the limits. A compressed body is measured
+ * after decompression.
+ * @throws HttpError 400, 408, 413, 415 if a page sends it without a JSON content-type, 503 if too
+ * many bytes are waiting
  */
 export async function readBody(
   request: Request,
   { maxBodyBytes: limit, maxTextChars, bodyTimeoutMs: timeoutMs, hold }: BodyLimits,
   list = false,
 ): Promise<Body> {
-  // Pages of any origin may post forms and plain text to a server on this machine; for JSON their browser asks first. Programs often
-  // name no type, or as curl does that of a form.
+  // Pages of any origin may post forms and plain text to a server on this machine; for JSON the
+  // browser sends a CORS preflight first. Programs often send no type or, like curl, a form's type,
+  // so only pages are checked.
   const type = request.headers.get('content-type');
   if (isOfPage(request) && !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type ?? ''))
     throw new HttpError(
@@ -64,7 +73,8 @@ export async function readBody(
     texts.push(decode(decoder, part));
     used = 0;
   };
-  // (A race of every read with one promise would keep something of every chunk until the end: chunks may be of one byte.)
+  // One timer instead of Promise.race for every read: each race would retain memory per chunk until
+  // the end, and chunks may have one byte.
   const timer = setTimeout(() => {
     late = true;
     void reader.cancel().catch(() => undefined);
@@ -106,15 +116,18 @@ export async function readBody(
   if (list && Array.isArray(value)) value = { items: value };
   if (!isRecord(value))
     throw new HttpError(400, `The body is JSON, but no ${list ? 'list' : 'object; expected an object'}.`, { code: 'invalid_json' });
-  // What checks it looks at every element again.
+  // The checks that follow visit every element again.
   if (size > BLOCK) await ownTurn();
   return value;
 }
 
-/** Names of `content-encoding` -> those of the Compression Streams standard. Not every runtime has the last two. */
+/**
+ * Names of `content-encoding` to names of the Compression Streams standard. Some runtimes lack the
+ * last two.
+ */
 const ENCODINGS: Readonly<Record<string, string>> = { gzip: 'gzip', 'x-gzip': 'gzip', deflate: 'deflate', br: 'brotli', zstd: 'zstd' };
 
-/** Makes a stream that decodes; undefined where the runtime has none of this name. */
+/** Creates a decompression stream; undefined if the runtime does not support the encoding. */
 function decoderOf(encoding: string): DecompressionStream | undefined {
   const format = Object.hasOwn(ENCODINGS, encoding) ? ENCODINGS[encoding] : undefined;
   try {
@@ -124,7 +137,10 @@ function decoderOf(encoding: string): DecompressionStream | undefined {
   }
 }
 
-/** The body of a request without its content-encoding, as far as it is read. @throws HttpError 415 for an encoding that cannot be decoded */
+/**
+ * The request's body, decompressed while it is read.
+ * @throws HttpError 415 for an unsupported encoding
+ */
 export function decodedBody(request: Request): ReadableStream<Uint8Array> | null {
   const given = request.headers.get('content-encoding')?.trim().toLowerCase() ?? '';
   if (given === '' || given === 'identity') return request.body;
@@ -139,7 +155,7 @@ export function decodedBody(request: Request): ReadableStream<Uint8Array> | null
   return request.body?.pipeThrough(decoder as ReadableWritablePair<Uint8Array, Uint8Array>) ?? null;
 }
 
-/** A failure to read a body: of its encoding, where it has one. */
+/** Converts a failure to read a body: if the body is compressed, it is invalid. */
 export const undecoded =
   ({ headers }: Request) =>
   (error: unknown): never => {
@@ -157,7 +173,7 @@ const notJson = (error: unknown): HttpError =>
     cause: error,
   });
 
-/** The characters that are whole with these bytes; without bytes, the end. */
+/** Decodes the characters completed by these bytes; without bytes, ends the text. */
 function decode(decoder: TextDecoder, bytes?: Uint8Array): string {
   try {
     return bytes ? decoder.decode(bytes, { stream: true }) : decoder.decode();
@@ -166,7 +182,7 @@ function decode(decoder: TextDecoder, bytes?: Uint8Array): string {
   }
 }
 
-/** A request as a program makes it that posts JSON to a path. */
+/** A request that posts JSON to a path, as from a program. */
 export const jsonRequest = (path: string, body: object, signal: AbortSignal): Request =>
   new Request(`http://localhost${path}`, {
     method: 'POST',
@@ -175,13 +191,13 @@ export const jsonRequest = (path: string, body: object, signal: AbortSignal): Re
     signal,
   });
 
-/** Names by which a machine calls itself. */
+/** Loopback names of a machine. */
 export const LOOPBACK_HOSTS: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 
 /**
- * A page of another origin can make its own name lead to this machine (DNS rebinding): then its requests are of the same origin as the server,
- * and only the Host that the browser sends tells.
- * @throws HttpError 403 for a Host that is not among `allowed`
+ * Checks the Host header against DNS rebinding: a page of another origin can make its own name
+ * resolve to this machine. Then its requests have the server's origin, and only the Host differs.
+ * @throws HttpError 403 for a Host that is not in `allowed`
  */
 export function checkHost(request: Request, allowed: readonly string[] | undefined): void {
   if (allowed === undefined) return;
@@ -195,7 +211,10 @@ export function checkHost(request: Request, allowed: readonly string[] | undefin
     );
 }
 
-/** Are they equal? The time depends on the length of `given` alone, not on where they differ. */
+/**
+ * Compares two secrets. The time depends only on the length of `given`, not on the first
+ * difference.
+ */
 export function sameSecret(given: string, secret: string): boolean {
   const encoder = new TextEncoder();
   const a = encoder.encode(given);
@@ -205,16 +224,16 @@ export function sameSecret(given: string, secret: string): boolean {
   return difference === 0;
 }
 
-/** The key that a request brings, as a bearer token or as x-api-key; '' without one. */
+/** The request's key, from a bearer token or x-api-key; '' if absent. */
 export const givenKey = ({ headers }: Request): string =>
   /^Bearer\s+(.*)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? headers.get('x-api-key') ?? '';
 
-/** @throws HttpError 401 without one of the keys as a bearer token (or x-api-key) */
+/** @throws HttpError 401 without a valid key as a bearer token (or x-api-key) */
 export function checkKey(request: Request, keys: readonly string[]): void {
   if (keys.length === 0) return;
   const given = givenKey(request);
   let known = false;
-  // Every key is compared, so that the time does not say which one was close.
+  // Compares with every key, so that the time does not reveal which one was close.
   for (const key of keys) known = sameSecret(given, key) || known;
   if (!known)
     throw new HttpError(401, 'The API key is missing or wrong. Send it as "Authorization: Bearer KEY".', {
@@ -223,14 +242,17 @@ export function checkKey(request: Request, keys: readonly string[]): void {
     });
 }
 
-/** An origin of this machine, at any port. */
+/** Tells if an origin is on this machine, at any port. */
 const isLocal = (origin: string): boolean => URL.canParse(origin) && LOOPBACK_HOSTS.includes(new URL(origin).hostname);
 
-/** May pages of this origin read answers? `allowed` is true for every origin; `localhost` among them is every origin of this machine. */
+/**
+ * Tells if pages of this origin may read answers. `allowed` true allows every origin; `localhost`
+ * in the list allows every origin of this machine.
+ */
 export const allowsOrigin = (origin: string, allowed: Cors): boolean =>
   allowed === true || (allowed !== false && (allowed.includes(origin) || (allowed.includes('localhost') && isLocal(origin))));
 
-/** Headers of cross-origin answers for this request's origin. */
+/** CORS headers for this request's origin. */
 export function corsHeaders(request: Request, allowed: Cors): Record<string, string> {
   const origin = request.headers.get('origin');
   if (allowed === false || origin === null) return {};
@@ -242,11 +264,12 @@ export function corsHeaders(request: Request, allowed: Cors): Record<string, str
   };
 }
 
-/** Characters of the list of headers that a browser asks to send. */
+/** Maximum characters of the header list in a preflight request. */
 const MAX_ASKED = 2000;
 
 export function preflight(request: Request, allowed: Cors): Response {
-  // The official clients send a dozen headers of their own; none means anything here, and a page that may ask may name itself.
+  // Allows all requested headers. The official clients send many of their own, and none has an
+  // effect here.
   const asked = request.headers.get('access-control-request-headers') ?? '';
   return new Response(null, {
     status: 204,

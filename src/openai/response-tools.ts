@@ -1,4 +1,7 @@
-/** Tools of /v1/responses: functions, and namespaces of functions. Models know functions alone, so those of a namespace are called by both names. */
+/**
+ * Tools of /v1/responses: functions, and namespaces of functions. Models know only functions, so a
+ * function of a namespace gets a name made of both.
+ */
 import { isRecord } from '../chat/json.ts';
 import type { ChatTool } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
@@ -6,7 +9,7 @@ import { callable, functionTools } from './chat.ts';
 import type { Context } from './context.ts';
 import { invalid, type Body } from './fields.ts';
 
-/** A function as its client names it. */
+/** A function's name in the client's terms. */
 export interface FunctionName {
   readonly name: string;
   readonly namespace?: string | undefined;
@@ -14,17 +17,17 @@ export interface FunctionName {
 
 export interface ResponseTools {
   readonly tools: ChatTool[];
-  /** The function that a model has called. */
+  /** The client's name of the function that the model called. */
   nameOf(called: string): FunctionName;
 }
 
 const SHAPE = '{"type": "function", "name", "parameters"} or {"type": "namespace", "name", "tools"}';
 
-/** The name by which the model calls a function. */
+/** The model's name of a function. */
 export const calledName = ({ name, namespace }: FunctionName): string =>
   (namespace ?? undefined) === undefined ? name : `${namespace}__${name}`;
 
-/** @throws HttpError 400 for what are no tools */
+/** @throws HttpError 400 for invalid tools */
 export function responseTools(context: Context, body: Body): ResponseTools {
   const names = new Map<string, FunctionName>();
   const tools = callable(context, body.tools ?? []);
@@ -38,7 +41,7 @@ export function responseTools(context: Context, body: Body): ResponseTools {
 
 const functionOf = ({ type = 'function', ...rest }: Body): object => ({ type, function: rest });
 
-/** The functions of a namespace; what it says of itself goes before what each says. */
+/** The functions of a namespace. The namespace's description is put before each function's. */
 function namespaceFunctions({ name: namespace, description: about, tools }: Body, names: Map<string, FunctionName>): object[] {
   if (typeof namespace !== 'string' || !Array.isArray(tools) || !tools.every((tool) => isRecord(tool) && typeof tool.name === 'string'))
     throw invalid('tools', `a list of ${SHAPE}`, { type: 'namespace', name: namespace, tools });

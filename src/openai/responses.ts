@@ -1,4 +1,7 @@
-/** POST /v1/responses: OpenAI's interface for agents. Nothing is stored: a conversation comes whole with every request. */
+/**
+ * POST /v1/responses: OpenAI's protocol for agents. Nothing is stored, so every request contains
+ * the whole conversation.
+ */
 import { isRecord } from '../chat/json.ts';
 import type { ChatMessage, ChatPart, ChatToolCall } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
@@ -19,7 +22,8 @@ export async function responses(context: Context, body: Body): Promise<Response>
   const { nameOf, ...request } = responseRequest(context, body);
   const chat = await prepared(context, request, 'input');
   const usage = createUsage(context.metrics);
-  // Of what was asked, only what is short is said again: a client knows its tools, and a megabyte of them would go out with several events.
+  // Returns only short fields of the request. The tools may have a megabyte and would be sent with
+  // several events; the client knows them anyway.
   const head = {
     id: answerId('resp_'),
     object: 'response',
@@ -90,13 +94,15 @@ export async function responses(context: Context, body: Body): Promise<Response>
   return answer(context, { body, generations, events, whole, streamError: (failure) => errorEvent(failure, sequence++) });
 }
 
-/** A failure as an event. Clients look for `error`, the documentation has its fields beside the type. */
+/**
+ * A failure as an event. Clients read `error`; the documentation puts its fields next to the type.
+ */
 function errorEvent(failure: HttpError, sequence_number: number): object {
   const { error } = errorBody(failure);
   return { type: 'error', sequence_number, code: error.code, message: error.message, param: error.param, error };
 }
 
-/** A stream that fails before it has begun. */
+/** For a stream that fails before its first event. */
 export const RESPONSES_STREAM = { streamError: (failure: HttpError): object => errorEvent(failure, 0) };
 
 /** POST /v1/responses/input_tokens. */
@@ -109,7 +115,7 @@ export async function responseInputTokens(context: Context, body: Body): Promise
 
 type NameOf = ResponseTools['nameOf'];
 
-/** A block as an item of a response's output; the same one has the same id every time. */
+/** Converts a block to an item of a response's output. A block always gets the same id. */
 type Items = (block: Block) => object;
 
 function createItems(nameOf: NameOf): Items {
@@ -133,7 +139,7 @@ function createItems(nameOf: NameOf): Items {
 const partOf = ({ type, text }: Block): object =>
   type === 'reasoning' ? { type: 'reasoning_text', text } : { type: 'output_text', annotations: [], logprobs: [], text };
 
-/** The events of each item: it is added, written, done. */
+/** The events of each item: added, deltas, done. */
 function itemWriter(items: Items, event: (type: string, fields: object) => object, nameOf: NameOf): BlockWriter<object> {
   const names = { content: 'response.output_text', reasoning: 'response.reasoning_text', toolCall: 'response.function_call_arguments' };
   const at = (block: Block): { output_index: number; item_id: string; content_index?: number } => ({
@@ -177,7 +183,10 @@ function responseRequest(context: Context, body: Body): ChatRequest & { readonly
   return { ...withPrefill(context, { messages: conversation, options }, {}, 'input'), nameOf };
 }
 
-/** Neighbouring items that the assistant made (reasoning, text, calls) are one message. */
+/**
+ * Converts input items to messages. Consecutive items of the assistant (reasoning, text, calls)
+ * become one message.
+ */
 function inputMessages(body: Body): ChatMessage[] {
   const { input } = body;
   if (typeof input === 'string') return [{ role: 'user', content: input }];
@@ -222,7 +231,7 @@ function inputMessages(body: Body): ChatMessage[] {
       if (typeof item.call_id !== 'string') throw invalid(`${at}.call_id`, 'a string', item.call_id);
       add({ role: 'tool', tool_call_id: item.call_id, content: contentOf(item.output, `${at}.output`) });
     } else if (type === 'reasoning') {
-      // What a client has of another model's reasoning is often its summary alone.
+      // From another model's reasoning, clients often have only the summary.
       const text = textsOf(item.content, `${at}.content`) || textsOf(item.summary, `${at}.summary`);
       if (text !== '') reasoning.push(text);
     } else if (type === 'item_reference')
@@ -236,14 +245,17 @@ function inputMessages(body: Body): ChatMessage[] {
   return messages;
 }
 
-/** The texts of reasoning, one a line. */
+/** The texts of reasoning parts, joined by line breaks. */
 function textsOf(parts: unknown, at: string): string {
   const list = parts ?? [];
   if (!Array.isArray(list)) throw invalid(at, 'a list of {"type", "text"}', list);
   return list.map((part) => (isRecord(part) && typeof part.text === 'string' ? part.text : '')).join('\n');
 }
 
-/** A text, or parts of text: what else there may be (images, files) is refused by its type where the template wants the text. */
+/**
+ * A text, or parts. Other parts (images, files) keep their type, and are refused when the text is
+ * needed.
+ */
 function contentOf(content: unknown, at: string): NonNullable<ChatMessage['content']> {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) throw invalid(at, 'a string or a list of parts', content);

@@ -33,17 +33,22 @@ export interface Endpoint {
   readonly run: (context: Context, body: Body) => Response | Promise<Response>;
   /** Needs no key. */
   readonly open?: boolean;
-  /** It concerns all models or none: no model is loaded for it. */
+  /** Concerns all models or no model, so that no model is loaded for it. */
   readonly modelless?: boolean;
-  /** It looks at a loaded model, and loads or unloads none for that. This is the answer if none is loaded. */
+  /**
+   * Reads a loaded model without loading or unloading any. This is the answer if no model is
+   * loaded.
+   */
   readonly nothing?: (context: Context) => Response;
-  /** Its body is a list, which comes as `items`. */
+  /** The body is a list, passed as `items`. */
   readonly list?: boolean;
-  /** It reads its body itself, or has none. */
+  /** The endpoint reads the body itself, or has none. */
   readonly raw?: boolean;
-  /** Failures as the endpoint's protocol writes them. By default, as the client's protocol does. */
+  /**
+   * Format of failures in the endpoint's protocol. Default: the format of the client's protocol.
+   */
   readonly errorBody?: Context['errorBody'];
-  /** It answers as a stream of events if a request has `stream`. */
+  /** Present if the endpoint answers as a stream for requests with `stream`. */
   readonly stream?: StreamProtocol;
 }
 
@@ -56,7 +61,10 @@ const get = (run: (context: Context) => Response | Promise<Response>, how: How =
   ...how,
 });
 
-/** Endpoints by path. `*` at its end matches any rest. llama-server answers most of OpenAI's paths without /v1 too; its /completion alone is not OpenAI's. */
+/**
+ * Endpoints by path. `*` at the end matches any rest. Like llama-server, serves most of OpenAI's
+ * paths without /v1 too. /completion (without an s) is llama-server's own.
+ */
 function endpoints(options: HandlerOptions): ReadonlyMap<string, readonly Endpoint[]> {
   const modelless = { modelless: true };
   const open = { modelless: true, open: true };
@@ -126,7 +134,7 @@ export interface Route {
 /** Maximum characters of a path before the part that `*` matches. */
 const LONGEST = 40;
 
-/** The text of a part of a path; as it is, if it is not encoded correctly. */
+/** The decoded text of a part of a path; unchanged if its encoding is invalid. */
 export function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -135,7 +143,7 @@ export function decoded(text: string): string {
   }
 }
 
-/** A request's path, and the route and endpoint that it leads to. */
+/** A request's path and query, with the matching route and endpoint. */
 export interface Target {
   readonly path: string;
   readonly query: URLSearchParams;
@@ -143,7 +151,7 @@ export interface Target {
   readonly endpoint: Endpoint | undefined;
 }
 
-/** The endpoints of a handler, below its prefix. */
+/** The endpoints of a handler, under its prefix. */
 export class Routes {
   readonly #paths: ReadonlyMap<string, readonly Endpoint[]>;
   readonly #prefix: string;
@@ -176,7 +184,10 @@ export class Routes {
   }
 }
 
-/** The path without slashes at its end. A regular expression takes quadratic time for a path of slashes alone, which anyone may send. */
+/**
+ * Removes slashes at the end of a path. Not a regular expression: on a path of many slashes, which
+ * anyone may send, it takes quadratic time.
+ */
 function withoutEndSlashes(path: string): string {
   let end = path.length;
   while (end > 1 && path[end - 1] === '/') end--;

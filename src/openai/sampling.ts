@@ -1,4 +1,4 @@
-/** Sampling fields of a request as options of a generation. */
+/** Conversion of a request's sampling fields to options of a generation. */
 import { isRecord } from '../chat/json.ts';
 import type { GenerateOptions } from '../generate/generate.ts';
 import type { ResponseFormat } from '../grammar/schema-source.ts';
@@ -8,18 +8,21 @@ import type { Context } from './context.ts';
 import { booleanField, invalid, numberField, recordField, stringField, stringsField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 
-/** Request field -> sampler option: OpenAI's and llama-server's spellings. A seed is no plain number (below). */
+/**
+ * Request fields and their sampler options, in OpenAI's and llama-server's spelling. `seed` has its
+ * own conversion below.
+ */
 const numbers = (Object.keys(SAMPLER_NUMBERS) as NumberOption[])
   .filter((option) => option !== 'seed')
   .map((option) => [option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), option] as const);
 
-/** More stop strings, and longer ones, than anyone needs: each costs time at every token. */
+/** Limits for stop strings, because each costs time at every token. */
 const maxStops = 32;
 const maxStopLength = 1000;
 
 /**
- * The fields that all generating endpoints share.
- * @param stopField the name that the protocol has for stop strings
+ * Options from the fields that all generating endpoints share.
+ * @param stopField the protocol's name for stop strings
  */
 export function textOptions(context: Context, body: Body, stopField = 'stop'): GenerateOptions {
   const options: GenerateOptions & Record<string, unknown> = { ...context.options.defaults };
@@ -28,7 +31,7 @@ export function textOptions(context: Context, body: Body, stopField = 'stop'): G
     if (value !== undefined) options[option] = value;
   }
   if (options.temperature !== undefined && options.temperature < 0) throw invalid('temperature', 'a number from 0 on', options.temperature);
-  // OpenAI's seeds are 64-bit and may be negative; the sampler's are 32-bit. -1 is none.
+  // OpenAI's seeds have 64 bits and may be negative; the sampler's have 32 bits. -1 means no seed.
   const seed = numberField(body, 'seed', { integer: true, most: Infinity });
   if (seed === -1) delete options.seed;
   else if (seed !== undefined) options.seed = Number(BigInt.asUintN(32, BigInt(seed)));
@@ -52,11 +55,11 @@ export function textOptions(context: Context, body: Body, stopField = 'stop'): G
   return options;
 }
 
-/** What a generation does that is asked for nothing, by the names of the fields: /props. */
+/** Default settings of a generation by field name, for /props. */
 export function settingsOf(resolved: Required<SamplerOptions>, { maxTokens = -1, ignoreEos = false, stop = [] }: GenerateOptions): object {
   return {
     ...Object.fromEntries(numbers.map(([field, option]) => [field, resolved[option]])),
-    // llama-server shows the seed that stands for a random one as what it is in 32 bits.
+    // Like llama-server, shows -1 (random) as an unsigned 32-bit number.
     seed: resolved.seed >>> 0,
     dry_sequence_breakers: resolved.drySequenceBreakers,
     samplers: resolved.samplers,
@@ -67,13 +70,19 @@ export function settingsOf(resolved: Required<SamplerOptions>, { maxTokens = -1,
   };
 }
 
-/** Where an answer goes on that fills the context, as `--context-shift` and a request's `n_keep` say; undefined: it ends there. */
+/**
+ * Context shift for an answer that fills the context, from `--context-shift` and the request's
+ * `n_keep`; undefined: the answer ends.
+ */
 export function shiftOf({ options: { contextShift } }: Context, body: Body): { readonly keep: number } | undefined {
   const keep = numberField(body, 'n_keep', { least: -1, integer: true }) ?? contextShift?.keep;
   return contextShift && keep !== undefined ? { keep } : undefined;
 }
 
-/** How many tokens follow a prompt, of which `asked` are wanted: those that it leaves room for, or more where the context shifts. */
+/**
+ * Number of tokens to generate of `asked`: limited by the room after the prompt, unless the context
+ * shifts.
+ */
 export function lengthOf(
   context: Context,
   body: Body,
@@ -84,12 +93,12 @@ export function lengthOf(
   return shift ? { maxTokens: asked, onContextFull: 'shift', ...shift } : { maxTokens: Math.min(asked, room) };
 }
 
-/** Names of an answer's length, which llama-server takes at every endpoint. */
+/** Fields for the length of an answer; like llama-server, every endpoint accepts them. */
 const LENGTHS = ['max_completion_tokens', 'max_tokens', 'n_predict'];
 
 /**
- * How many tokens a request wants at most; -1 is llama-server's word for no limit.
- * @param own the name that the protocol has for it, which goes first
+ * Maximum number of tokens that a request asks for. -1: no limit, as in llama-server.
+ * @param own the protocol's name for the field, which has priority
  */
 export function lengthField(body: Body, ...own: readonly string[]): number | undefined {
   const lengths = [...own, ...LENGTHS].map((name) => numberField(body, name, { least: -1, integer: true }));
@@ -97,8 +106,9 @@ export function lengthField(body: Body, ...own: readonly string[]): number | und
 }
 
 /**
- * A request's format, or llama-server's `json_schema`, in place of a grammar that it did not ask for itself.
- * @param asked the format in the protocol's own field, where that is not OpenAI's `response_format`
+ * Sets the request's format, or llama-server's `json_schema`. It replaces a default grammar, but
+ * not one in the request.
+ * @param asked the format from the protocol's own field, if that is not OpenAI's `response_format`
  */
 export function setFormat(options: GenerateOptions, body: Body, asked?: ResponseFormat): void {
   const own = asked ?? formatOf(recordField(body, 'response_format'), 'response_format');
@@ -109,7 +119,7 @@ export function setFormat(options: GenerateOptions, body: Body, asked?: Response
   if (!stringField(body, 'grammar')) delete options.grammar;
 }
 
-/** Names of samplers in their order, or a letter each. */
+/** Samplers in order, as a list of names or a text of letters. */
 function samplersField(body: Body): readonly SamplerName[] | undefined {
   const value = body.samplers ?? undefined;
   if (value === undefined) return undefined;
@@ -121,10 +131,15 @@ function samplersField(body: Body): readonly SamplerName[] | undefined {
   return names;
 }
 
-/** Characters of all texts in a request's biases: they are tokenized in one go. */
+/**
+ * Maximum characters of all texts in a request's biases, since they are tokenized without a pause.
+ */
 const maxBiasText = 10_000;
 
-/** OpenAI's object of id -> bias, or llama-server's list of [id, bias] with false for a ban. A text stands for each of its tokens. */
+/**
+ * Reads OpenAI's object of id to bias, or llama-server's list of [id, bias] with false for a ban. A
+ * text applies to each of its tokens.
+ */
 function logitBias({ backend }: Context, body: Body): Record<number, number> | undefined {
   const value = body.logit_bias ?? undefined;
   if (value === undefined) return undefined;
@@ -134,7 +149,7 @@ function logitBias({ backend }: Context, body: Body): Record<number, number> | u
   const biases = entries?.flatMap((entry): (readonly [id: number, bias: number])[] => {
     const [of, given] = Array.isArray(entry) && entry.length === 2 ? (entry as unknown[]) : [];
     if (typeof given !== 'number' && given !== false) throw invalid('logit_bias', shape, value);
-    // -100 is OpenAI's way to ban a token.
+    // In OpenAI's protocol, -100 bans a token.
     const bias = given === false || given === -100 ? -Infinity : given;
     if (typeof of === 'number' && Number.isInteger(of) && of >= 0) return [[of, bias]];
     if (typeof of !== 'string' || (characters += of.length) > maxBiasText) throw invalid('logit_bias', shape, value);
@@ -144,13 +159,17 @@ function logitBias({ backend }: Context, body: Body): Record<number, number> | u
   return Object.fromEntries(biases);
 }
 
-/** A key of an object is an id where it is a number. */
+/** Treats a numeric key of an object as an id. */
 const withId = ([key, bias]: [string, unknown]): readonly [id: string | number, bias: unknown] => [
   /^-?\d+$/.test(key) ? Number(key) : key,
   bias,
 ];
 
-/** A format of OpenAI's: its schema in `json_schema` or, as llama-server has it, next to the type. `param`: the name of its field. */
+/**
+ * Reads a format in OpenAI's form. The schema is in `json_schema` or, as in llama-server, next to
+ * the type.
+ * @param param name of the format's field
+ */
 export function formatOf(format: Body | undefined, param: string): ResponseFormat | undefined {
   if (!format) return undefined;
   const { type } = format;

@@ -1,4 +1,4 @@
-/** GET /slots and POST /slots/{id}: the sequences in the cache, shown, saved, restored, erased. */
+/** GET /slots and POST /slots/{id}: list, save, restore and erase sequences in the cache. */
 import type { ModelSlots } from '../generate/slot-actions.ts';
 import type { Context } from './context.ts';
 import { invalid, type Body } from './fields.ts';
@@ -11,7 +11,7 @@ function slotsOf({ backend }: Context): ModelSlots {
   return backend.slots;
 }
 
-/** GET /slots. What a sequence says is not shown: it may be another client's. */
+/** GET /slots. Does not show the text of a sequence, which may be another client's. */
 export function listSlots(context: Context): Response {
   if (context.options.slots === false) throw notHere('This server does not show its slots (--no-slots).');
   const { backend, query } = context;
@@ -29,7 +29,7 @@ export function listSlots(context: Context): Response {
   );
 }
 
-/** The same where no model is loaded. */
+/** GET /slots without a loaded model. */
 export function noSlots({ options }: Context): Response {
   if (options.slots === false) throw notHere('This server does not show its slots (--no-slots).');
   return Response.json([]);
@@ -54,7 +54,7 @@ export async function slotAction(context: Context, body: Body): Promise<Response
   const { filename } = body;
   if (typeof filename !== 'string' || !/^[\w-][\w.-]{0,127}$/.test(filename))
     throw invalid('filename', 'a name of at most 128 letters, digits, "_", "-" and ".", which does not begin with "."', filename);
-  // One state may be as large as the cache: one is in memory at a time.
+  // A state may be as large as the cache, so only one is in memory at a time.
   const leave = await context.states.enter(signal);
   const begin = performance.now();
   const ms = (): number => Math.round(1000 * (performance.now() - begin)) / 1000;

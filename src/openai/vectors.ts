@@ -10,10 +10,10 @@ import { HttpError } from './http-error.ts';
 import { jsonList, jsonPieces } from './json-pieces.ts';
 import { EMBEDDING_REFUSALS, RERANK_REFUSALS } from './protocol.ts';
 
-/** The architecture whose rerankers end in a softmax; scores of others are logits. */
+/** Architecture whose rerankers end in a softmax. Scores of other architectures are logits. */
 const GIVES_PROBABILITIES = 'qwen3';
 
-/** Texts of one request at most, as OpenAI. */
+/** Maximum number of texts of one request, as at OpenAI. */
 const maxInputs = 2048;
 
 /** POST /v1/embeddings. */
@@ -58,7 +58,7 @@ export async function embeddings(context: Context, body: Body): Promise<Response
   }
 }
 
-/** 32-bit floats, little-endian, as base64. */
+/** Little-endian 32-bit floats as base64. */
 function base64(vector: Float32Array): string {
   const view = new DataView(new ArrayBuffer(4 * vector.length));
   vector.forEach((value, i) => view.setFloat32(4 * i, value, true));
@@ -66,8 +66,10 @@ function base64(vector: Float32Array): string {
 }
 
 /**
- * POST /v1/rerank, in Jina's and Cohere's form; with `texts` in place of `documents` in that of text-embeddings-inference, a list of scores, which are
- * between 0 and 1 there unless `raw_scores` are asked for.
+ * POST /v1/rerank in Jina's and Cohere's format. A request with `texts` instead of `documents` gets
+ * text-embeddings-inference's format: a list of scores between 0 and 1, or raw scores if
+ * `raw_scores` is set.
+ *
  */
 export async function rerank(context: Context, body: Body): Promise<Response> {
   const { backend, signal } = context;
