@@ -1,7 +1,10 @@
 import { TYPE } from '../type-traits.ts';
 import { constant, type Tensor } from './tensor.ts';
 
-/** Slopes of ALiBi for n heads (arXiv 2108.12409, as ggml_soft_max_ext has them where n is no power of two). */
+/**
+ * Slopes of ALiBi for n heads (arXiv 2108.12409). If n is not a power of two, they are those of
+ * ggml_soft_max_ext.
+ */
 export function alibiSlopes(n: number, maxBias: number): Float32Array {
   const log2 = 2 ** Math.floor(Math.log2(n));
   return Float32Array.from({ length: n }, (_, h) =>

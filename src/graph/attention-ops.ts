@@ -1,4 +1,7 @@
-/** Attention: over a cache in the kernel's own order (models), and over ordinary tensors (ggml_flash_attn_ext), which are brought into that order first. */
+/**
+ * Attention over a cache in the kernel's own order (models), and over ordinary tensors
+ * (ggml_flash_attn_ext), which are copied into that order first.
+ */
 import { alignUp } from '../gguf/types.ts';
 import { TYPE } from '../type-traits.ts';
 import { checkOptions, KIND, type Kinds } from '../options.ts';
@@ -7,27 +10,33 @@ import { slopesOf } from './alibi.ts';
 import { constant, must, nelements, node, type Tensor } from './tensor.ts';
 import { mustBeReadable } from './vec-dot-type.ts';
 
-/** Types that flash_attn_ext keeps keys and values as: those that attention reads as they lie. */
+/** Types in which flash_attn_ext keeps keys and values: attention reads them directly. */
 export const FLASH_TYPES = ['f16', 'f32', 'q8_0', 'q4_0'] as const;
-/** Types that a KV cache can have (assembly/ops/kv_cache.ts): the others are kept as rows, which attention widens. */
+/**
+ * Types that a KV cache can have (assembly/ops/kv_cache.ts). All but FLASH_TYPES are kept as rows,
+ * which attention widens.
+ */
 export const KV_TYPES = [...FLASH_TYPES, 'q4_1', 'q5_0', 'q5_1', 'iq4_nl', 'bf16'] as const;
 export type KvType = (typeof KV_TYPES)[number];
 
-/** Dimensions a head takes in the cache. */
+/** Dimensions that a head takes in the cache. */
 export const paddedHeadDim = (type: KvType, headDim: number): number => alignUp(headDim, TYPE[type].blckSize > 1 ? 32 : 16);
 
-/** How a cache is rotated (row-ops.ts fwht): elements of a head that are rotated together, 0 for none. */
+/**
+ * Rotation of a cache (fwht in row-ops.ts): elements of a head that are rotated together; 0: none.
+ */
 export interface CacheRotation {
-  /** Of keys, and of the queries that meet them: scores stay as they are. */
+  /** For keys, and for the queries that meet them, so that scores do not change. */
   readonly k: number;
-  /** Of values; what attention makes of them is rotated back. */
+  /** For values; the outputs of attention are rotated back. */
   readonly v: number;
 }
 const NOT_ROTATED: CacheRotation = { k: 0, v: 0 };
 
 /**
- * ggml_set_rows into a cache [padded head_dim, cells, n_head_kv]: a [head_dim, n_head_kv, n_tokens] goes to cells i32 [n_tokens], or without them to cells
- * 0, 1 ..., each `rotation` elements of a head rotated together where that is not 0.
+ * ggml_set_rows into a cache [padded head_dim, cells, n_head_kv]: a [head_dim, n_head_kv, n_tokens]
+ * goes to cells i32 [n_tokens], or to cells 0, 1 ... without `cells`. If `rotation` is not 0,
+ * each `rotation` elements of a head are rotated together.
  */
 export function kv_store(cache: Tensor, a: Tensor, cells: Tensor | undefined, order: 'k' | 'v', rotation = 0): Tensor {
   mustBeRows('kv_store', a);
@@ -49,34 +58,45 @@ export function kv_store(cache: Tensor, a: Tensor, cells: Tensor | undefined, or
 
 export interface AttentionParams {
   scale: number;
-  /** Keys a token sees at most, itself included; 0: all. */
+  /** Most keys that a token sees, itself included; 0: all. */
   window?: number;
-  /** Keys a token sees at most on each side of itself (needs `pos`), of those that `visible` has; undefined: all. Instead of a window. */
+  /**
+   * Most keys that a token sees on each side of itself, out of those that `visible` has; undefined:
+   * all. Needs `pos`; replaces a window.
+   */
   reach?: number | undefined;
   /** Scores become cap * tanh(score / cap); 0: none. */
   logitSoftcap?: number;
   /** Slopes of ALiBi (arXiv 2108.12409); needs `pos`. 0: none. */
   maxBias?: number;
   /**
-   * What is added to scores by how far a key lies from the token, f32 [n_head, 2 n + 1]: row n + d for a key d places behind it, the outermost rows for all
-   * further away; needs `pos`. Instead of ALiBi.
+   * Added to scores by the distance of key and token, f32 [n_head, 2 n + 1]: row n + d for a key d
+   * places after the token; the outermost rows also serve all larger distances. Needs `pos`;
+   * replaces ALiBi.
    */
   distances?: Tensor | undefined;
-  /** Position of each token among the cells of its sequence, i32 [n_tokens]: distances are |pos - cell|. */
+  /**
+   * Position of each token among the cells of its sequence, i32 [n_tokens]; a distance is |pos -
+   * cell|.
+   */
   pos?: Tensor | undefined;
-  /** FlashDecoding++: parts take their maximum to be this, where scores stay within 40 binary orders of it. Default: each part its own. */
+  /**
+   * FlashDecoding++: splits use this as their maximum if their scores stay within 40 binary orders
+   * of it. Default: each split finds its own.
+   */
   unifiedMax?: number | undefined;
-  /** f32 [n_head]: a score for each head that joins the softmax and has no value (gpt-oss). */
+  /** f32 [n_head]: a score per head that joins the softmax and has no value (gpt-oss). */
   sinks?: Tensor | undefined;
-  /** How the cache is rotated. Default: it is not. */
+  /** Rotation of the cache. Default: none. */
   rotation?: CacheRotation;
-  /** Dimensions of a value head. Default: those of a query head. */
+  /** Dimensions of a value head. Default: as many as a query head has. */
   valueDim?: number;
 }
 
 /**
- * Attention over a cache: q [head_dim, n_head, n_tokens]; K and V caches [head_dim padded, cells, n_head_kv];
- * first i32 [n_tokens]: the first cell of the token's sequence, visible i32 [n_tokens]: cells it sees from there -> f32 [value head_dim * n_head, n_tokens].
+ * Attention over a cache: q [head_dim, n_head, n_tokens]; K and V caches [head_dim padded, cells,
+ * n_head_kv]; first i32 [n_tokens]: first cell of the token's sequence; visible i32 [n_tokens]:
+ * number of cells that the token sees from there -> f32 [value head_dim * n_head, n_tokens].
  */
 export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visible: Tensor, p: AttentionParams): Tensor {
   const valueDim = p.valueDim ?? q.ne[0];
@@ -118,21 +138,29 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visibl
 const unified = (max: number | undefined): { unified: number; phi: number } => ({ unified: max === undefined ? 0 : 1, phi: max ?? 0 });
 
 export interface FlashAttnOptions {
-  /** f16 or f32 [n_kv, at least n_tokens, 1 or n_head, 1 or ne3], added to the scores (times ALiBi's slope where maxBias > 0); rows of -Infinity alone give 0. */
+  /**
+   * f16 or f32 [n_kv, at least n_tokens, 1 or n_head, 1 or ne3], added to the scores (times ALiBi's
+   * slope if maxBias > 0). A row of -Infinity alone gives 0.
+   */
   mask?: Operand | undefined;
   /** Default 1 / sqrt(head_dim). */
   scale?: number | undefined;
-  /** Above 0: ALiBi (arXiv 2108.12409), a slope of the mask for each head. Default 0. */
+  /**
+   * Above 0: ALiBi (arXiv 2108.12409), which multiplies the mask by a slope per head. Default 0.
+   */
   maxBias?: number | undefined;
   /** Scores become cap * tanh(score / cap) before the mask; 0: none. Default 0. */
   logitSoftcap?: number | undefined;
-  /** Token t of n sees keys 0 .. n_kv - n + t. Beside or instead of a mask. Default false. */
+  /** Token t of n sees keys 0 .. n_kv - n + t. With or without a mask. Default false. */
   causal?: boolean | undefined;
-  /** Keys a token sees at most, itself included; 0: all. Needs `causal`. Default 0. */
+  /** Most keys that a token sees, itself included; 0: all. Needs `causal`. Default 0. */
   window?: number | undefined;
   /** @see AttentionParams.unifiedMax */
   unifiedMax?: number | undefined;
-  /** ggml_flash_attn_ext_add_sinks: [n_head], a score for each head that takes its part of the softmax and has no value; neither scaled nor masked. */
+  /**
+   * ggml_flash_attn_ext_add_sinks: [n_head], a score per head that joins the softmax and has no
+   * value; neither scaled nor masked.
+   */
   sinks?: Operand | undefined;
 }
 
@@ -151,9 +179,9 @@ const cells = (name: string, values: Int32Array): Tensor =>
   constant(name, TYPE.i32, [values.length, 1, 1, 1], () => new Uint8Array(values.buffer));
 
 /**
- * ggml_flash_attn_ext: q [head_dim, n_tokens, n_head, ne3], k [head_dim, n_kv, n_head_kv, ne3], v [head_dim_v, n_kv, n_head_kv, ne3], any strides;
- * k and v f32, f16, bf16 or quantised, kept as f32, f16, q8_0 or q4_0
- * -> f32 [head_dim_v, n_head, n_tokens, ne3].
+ * ggml_flash_attn_ext: q [head_dim, n_tokens, n_head, ne3], k [head_dim, n_kv, n_head_kv, ne3], v
+ * [head_dim_v, n_kv, n_head_kv, ne3] -> f32 [head_dim_v, n_head, n_tokens, ne3]. Any strides. k and
+ * v are f32, f16, bf16 or quantised, and are kept as f32, f16, q8_0 or q4_0.
  */
 export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, options?: FlashAttnOptions): Tensor<'f32'> {
   const name = 'flash_attn_ext';

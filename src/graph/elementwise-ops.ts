@@ -1,4 +1,7 @@
-/** Ops element by element: sums and products with broadcasting, activations, gated units. @see ops.ts */
+/**
+ * Ops element by element: sums and products with broadcasting, activations, gated units.
+ * @see ops.ts
+ */
 import { checkOptions, checkValue, isPlain, KIND } from '../options.ts';
 import { TYPE } from '../type-traits.ts';
 import { BINARY, GLU, UNARY } from './layout.ts';
@@ -7,7 +10,7 @@ import { fourDims, must, node, sameShape, type Ne, type Tensor } from './tensor.
 
 type BinaryName = Exclude<keyof typeof BINARY, 'repeat'>;
 
-/** What an element-wise op gives for a first operand of type T. */
+/** Result type of an element-wise op whose first operand has type T. */
 export type SumType<T extends string> = string extends T ? 'f32' | 'f16' : T extends 'f16' ? 'f16' : 'f32';
 
 function binary(name: BinaryName, x: Operand, y: Operand, inplace: boolean): Tensor<'f32' | 'f16'> {
@@ -29,7 +32,7 @@ function binary(name: BinaryName, x: Operand, y: Operand, inplace: boolean): Ten
   return node<'f32' | 'f16'>('binary', a.ne, inplace ? { ...init, nb: a.nb, viewOf: a } : init);
 }
 
-/** Numbers as a first operand repeat to the second's shape, where they divide it. */
+/** Repeats numbers that are the first operand to the second's shape, which they must divide. */
 const spread = (op: string, a: Tensor, b: Tensor): Tensor => {
   must(
     b.ne.every((n, i) => n % a.ne[i] === 0),
@@ -41,20 +44,21 @@ const spread = (op: string, a: Tensor, b: Tensor): Tensor => {
   return sameShape(a, b) ? a : repeat(a, b.ne);
 };
 
-/** An op of two operands, element by element; plain numbers may take either's place. */
+/** An op of two operands, element by element. Plain numbers may replace either operand. */
 export interface Binary {
   <T extends string>(a: Tensor<T>, b: Operand): Tensor<SumType<T>>;
   (a: Numbers, b: Tensor): Tensor<'f32'>;
 }
-/** The same, whose result takes a's place in memory. */
+/** The same, but the result is written to a's memory. */
 export type InPlace = (a: Tensor, b: Operand) => Tensor<'f32'>;
 
 const plain = (name: BinaryName): Binary => ((a: Operand, b: Operand) => binary(name, a, b, false)) as Binary;
 const inPlace = (name: BinaryName): InPlace => ((a: Tensor, b: Operand) => binary(name, a, b, true)) as InPlace;
 
 /**
- * ggml_add: a + b; b repeats to a's shape, each of its dimensions dividing a's. f32, f16 and bf16 in any strides; the result is f16 where a is, else f32.
- * Numbers in place of a repeat to b's shape.
+ * ggml_add: a + b; b repeats to a's shape, so each dimension of b divides that of a. f32, f16 and
+ * bf16 in any strides. The result is f16 if a is, else f32. If a is numbers, they repeat to b's
+ * shape.
  */
 export const add = plain('add');
 /** ggml_sub: a - b, as add. */
@@ -63,7 +67,10 @@ export const sub = plain('sub');
 export const mul = plain('mul');
 /** ggml_div: a / b, as add. */
 export const div = plain('div');
-/** ggml_add_inplace: as add with a of f32, and the result takes a's place in memory; nothing may need a's old values afterwards. a has no repeats, b may lie in a. */
+/**
+ * ggml_add_inplace: add with a of f32, whose memory gets the result; no op may need a's old values
+ * afterwards. a has no repeats; b may lie in a.
+ */
 export const add_inplace = inPlace('add');
 /** ggml_sub_inplace, as add_inplace. */
 export const sub_inplace = inPlace('sub');
@@ -72,7 +79,10 @@ export const mul_inplace = inPlace('mul');
 /** ggml_div_inplace, as add_inplace. */
 export const div_inplace = inPlace('div');
 
-/** ggml_repeat: a of f32, f16 or bf16 as often as it takes to have the shape ne (one to four dimensions), each a multiple of a's -> f32. */
+/**
+ * ggml_repeat: repeats a of f32, f16 or bf16 to the shape ne (one to four dimensions, each a
+ * multiple of a's) -> f32.
+ */
 export function repeat(a: Tensor, to: readonly number[]): Tensor<'f32'> {
   mustBeTensor('repeat', 'a', a);
   const ne = fourDims('repeat', to);
@@ -93,9 +103,15 @@ const unary = (name: keyof typeof UNARY, a: Tensor, params: { readonly [name: st
   return node('unary', a.ne, { name, src: [a], params: { kind: UNARY[name], a: p1, b: p2, c: p3, d: p4 }, batch: a.batch });
 };
 
-/** ggml_silu: x / (1 + e^-x), within 3 ulp. This and the next: element by element, f32, f16 or bf16 -> f32 of the same shape; errors are stated for f32. */
+/**
+ * ggml_silu: x / (1 + e^-x), within 3 ulp. All functions from here on work element by element: f32,
+ * f16 or bf16 -> f32 of the same shape. Errors are stated for f32.
+ */
 export const silu = (a: Tensor): Tensor<'f32'> => unary('silu', a);
-/** ggml_gelu, the tanh form in f32 (ggml rounds argument and value to f16), within 5e-7 of max(1, |value|). */
+/**
+ * ggml_gelu, the tanh form, within 5e-7 of max(1, |value|). In f32; ggml rounds argument and value
+ * to f16.
+ */
 export const gelu = (a: Tensor): Tensor<'f32'> => unary('gelu', a);
 /** ggml_gelu_quick: x / (1 + e^(-1.702 x)), within 4e-7 of max(1, |value|). */
 export const gelu_quick = (a: Tensor): Tensor<'f32'> => unary('gelu_quick', a);
@@ -107,7 +123,7 @@ export const relu = (a: Tensor): Tensor<'f32'> => unary('relu', a);
 export const tanh = (a: Tensor): Tensor<'f32'> => unary('tanh', a);
 /** ggml_sigmoid: 1 / (1 + e^-x), within 3 ulp. */
 export const sigmoid = (a: Tensor): Tensor<'f32'> => unary('sigmoid', a);
-/** ggml_softplus: ln(1 + e^x), within 4 ulp where e^x is no subnormal. */
+/** ggml_softplus: ln(1 + e^x), within 4 ulp unless e^x is subnormal. */
 export const softplus = (a: Tensor): Tensor<'f32'> => unary('softplus', a);
 /** ggml_exp, within 1 ulp; subnormal results are 0. */
 export const exp = (a: Tensor): Tensor<'f32'> => unary('exp', a);
@@ -115,7 +131,7 @@ export const exp = (a: Tensor): Tensor<'f32'> => unary('exp', a);
 export const sqr = (a: Tensor): Tensor<'f32'> => unary('sqr', a);
 /** ggml_sqrt; NaN below 0. */
 export const sqrt = (a: Tensor): Tensor<'f32'> => unary('sqrt', a);
-/** ggml_log, the natural one, within 1 ulp; -Infinity at 0, NaN below. */
+/** ggml_log, the natural logarithm, within 1 ulp; -Infinity at 0, NaN below. */
 export const log = (a: Tensor): Tensor<'f32'> => unary('log', a);
 /** ggml_neg: -x. */
 export const neg = (a: Tensor): Tensor<'f32'> => unary('neg', a);
@@ -142,7 +158,8 @@ export const soft_cap = (a: Tensor, cap: number): Tensor<'f32'> => unary('soft_c
 const softplusOf = (x: number): number => (x > 20 ? x : Math.log1p(Math.exp(x)));
 
 /**
- * ggml_xielu (arXiv 2411.13010): beta x + softplus(alphaP) x^2 where x > 0, else beta x + (beta + softplus(alphaN)) (e^min(x, eps) - 1 - x).
+ * ggml_xielu (arXiv 2411.13010): beta x + softplus(alphaP) x^2 if x > 0, else
+ * beta x + (beta + softplus(alphaN)) (e^min(x, eps) - 1 - x).
  * Within 5e-7 of max(1, |value|) for factors around 1.
  */
 export const xielu = (a: Tensor, alphaN: number, alphaP: number, beta: number, eps: number): Tensor<'f32'> => {
@@ -151,11 +168,11 @@ export const xielu = (a: Tensor, alphaN: number, alphaP: number, beta: number, e
 };
 
 export interface GluOptions {
-  /** The gate is the second half of a row, where gate and up are one tensor. Default false. */
+  /** True: the gate is the second half of a row, for gate and up in one tensor. Default false. */
   swapped?: boolean | undefined;
 }
 
-/** A gated unit over the halves of each row, or over the rows of two tensors. */
+/** A gated unit over the halves of each row of one tensor, or over the rows of two. */
 export interface Glu {
   (gate: Tensor, up?: Operand, options?: GluOptions): Tensor<'f32'>;
   (both: Tensor, options?: GluOptions): Tensor<'f32'>;
@@ -180,8 +197,9 @@ const glu =
   };
 
 /**
- * ggml_swiglu_split(gate, up): silu(gate) * up, two of one shape. One tensor [2n, ...] -> [n, ...]: ggml_swiglu, the first half of each row is the gate
- * (the second with { swapped: true }). f32, f16 or bf16 -> f32.
+ * ggml_swiglu_split(gate, up): silu(gate) * up, for two tensors of one shape. For one tensor [2n,
+ * ...] -> [n, ...]: ggml_swiglu, where the gate is the first half of each row (the second with {
+ * swapped: true }). f32, f16 or bf16 -> f32.
  */
 export const swiglu = glu('swiglu', 'silu');
 /** ggml_geglu_split and ggml_geglu: gelu(gate) * up, as swiglu. */
@@ -193,7 +211,8 @@ export const geglu_erf = glu('geglu_erf', 'gelu_erf');
 /** ggml_reglu_split and ggml_reglu: relu(gate) * up, as swiglu. */
 export const reglu = glu('reglu', 'relu');
 /**
- * ggml_swiglu_oai with alpha 1.702 and limit 7, as gpt-oss has it, and as swiglu: with x = min(gate, 7), x / (1 + e^(-1.702 x)) * (clamp(up, -7, 7) + 1).
- * Its error is gelu_quick's, times up + 1.
+ * ggml_swiglu_oai with alpha 1.702 and limit 7 as in gpt-oss; operands as for swiglu. With x =
+ * min(gate, 7): x / (1 + e^(-1.702 x)) * (clamp(up, -7, 7) + 1). The error is that of gelu_quick,
+ * times up + 1.
  */
 export const swiglu_oai = glu('swiglu_oai', 'swiglu_oai');

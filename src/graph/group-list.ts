@@ -1,4 +1,7 @@
-/** Lists of groups: how many columns of a product, or elements of its rows, each matrix has (grouped_matmul). */
+/**
+ * Lists of groups: the number of columns of a product, or of elements of its rows, for each matrix
+ * (grouped_matmul).
+ */
 import { QuantletError } from '../errors.ts';
 import { GROUP_LIST } from './layout.ts';
 import { node, nelements, shape, type Tensor } from './tensor.ts';
@@ -6,7 +9,7 @@ import { TYPE } from '../type-traits.ts';
 
 export type GroupListKind = keyof typeof GROUP_LIST;
 
-/** One group of a list, and what it has: elements [from, to). */
+/** One group of a list, and its elements [from, to). */
 export interface GroupRange {
   readonly group: number;
   readonly from: number;
@@ -14,8 +17,9 @@ export interface GroupRange {
 }
 
 /**
- * A node that reads a list, i32. `limit`: columns, or elements of a row, that there are. unit 0: i32 [1, limit], the group of each column, -1 where there is
- * none. Otherwise i32 [2, groups], where each group's elements begin and end, multiples of `unit`.
+ * Node that reads a list, i32. `limit` is the number of columns, or of elements of a row. With unit
+ * 0 the result is i32 [1, limit]: the group of each column, -1 for none. Otherwise it is i32 [2,
+ * groups]: where each group's elements begin and end, both multiples of `unit`.
  */
 export const groupList = (list: Tensor, kind: GroupListKind, groups: number, limit: number, unit: number): Tensor<'i32'> =>
   node('group_list', unit > 0 ? [2, groups, 1, 1] : [1, limit, 1, 1], {
@@ -25,8 +29,9 @@ export const groupList = (list: Tensor, kind: GroupListKind, groups: number, lim
   });
 
 /**
- * The groups of a list with these numbers.
- * @throws ERR_INVALID_ARGUMENT where they go down, beyond what there is, name a group twice or one that there is not, or cut a block
+ * Groups of a list with these numbers.
+ * @throws ERR_INVALID_ARGUMENT if offsets decrease or exceed the limit, if a group is named twice
+ * or does not exist, or if a block is cut
  */
 export function readGroupList({ src, params }: Tensor, values: ArrayLike<number | bigint>): GroupRange[] {
   const [list] = src as readonly Tensor[];

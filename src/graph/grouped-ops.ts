@@ -1,6 +1,7 @@
 /**
- * Products of many matrices at once, each by columns of its own: the experts of a mixture. As in ops.ts, shapes and types are checked before anything
- * runs: ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE, ERR_INVALID_ARGUMENT.
+ * Products of many matrices at once, each with columns of its own: the experts of a mixture. As in
+ * ops.ts, shapes and types are checked before anything runs: ERR_TENSOR_SHAPE,
+ * ERR_UNSUPPORTED_TYPE, ERR_INVALID_ARGUMENT.
  */
 import { checkOptions, oneOf, type Kinds } from '../options.ts';
 import { TYPE } from '../type-traits.ts';
@@ -12,7 +13,7 @@ import { must, nelements, node, type Tensor } from './tensor.ts';
 import { mustMeet, vecDotType } from './vec-dot-type.ts';
 import { permute, reshape } from './views.ts';
 
-/** Which matrix each column takes: i32 [used, tokens]. */
+/** Matrix of each column: i32 [used, tokens]. */
 function idsOf(op: string, given: Operand, like: Tensor, tokens: number): Tensor {
   const ids = ints(op, 'ids', given);
   mustBe(op, ids.type === TYPE.i32, 'i32 ids', like, ids);
@@ -21,8 +22,10 @@ function idsOf(op: string, given: Operand, like: Tensor, tokens: number): Tensor
 }
 
 /**
- * ggml_mul_mat_id: as [k, n, matrices] of any type, b [k, 1 or a divisor of used, tokens], ids i32 [used, tokens] -> f32 [n, used, tokens], whose column (u, t)
- * is as[.., .., ids[u, t]] times column (u mod b.ne1, t) of b. An id outside gives NaN. Columns of one matrix are one product, whichever tokens they are of.
+ * ggml_mul_mat_id: as [k, n, matrices] of any type, b [k, 1 or a divisor of used, tokens], ids i32
+ * [used, tokens] -> f32 [n, used, tokens]. Column (u, t) is as[.., .., ids[u, t]] times column (u
+ * mod b.ne1, t) of b. An id out of range gives NaN. All columns of one matrix are one product, even
+ * those of different tokens.
  */
 export function mul_mat_id(as: Tensor, activations: Operand, ids: Operand): Tensor<'f32'> {
   mustBeTensor('mul_mat_id', 'as', as);
@@ -35,7 +38,10 @@ export function mul_mat_id(as: Tensor, activations: Operand, ids: Operand): Tens
   return node('mul_mat_id', [as.ne[1], which.ne[0], b.ne[2], 1], { src: [as, b, which], batch: b.batch });
 }
 
-/** ggml_add_id: a [n, used, tokens] plus row ids[u, t] of bias [n, rows], f32, f16 or bf16; ids i32 [used, tokens] -> f32. An id outside gives NaN. */
+/**
+ * ggml_add_id: a [n, used, tokens] plus row ids[u, t] of bias [n, rows], f32, f16 or bf16; ids i32
+ * [used, tokens] -> f32. An id out of range gives NaN.
+ */
 export function add_id(a: Tensor, bias: Operand, ids: Operand): Tensor<'f32'> {
   mustBeRows('add_id', a);
   const rows = operand('add_id', 'bias', bias);
@@ -53,9 +59,15 @@ export function add_id(a: Tensor, bias: Operand, ids: Operand): Tensor<'f32'> {
 }
 
 export interface GroupedMatmulOptions {
-  /** What the list says of each group, in order: where it ends ('offset', the default), how many it has ('length'); or pairs [group, how many] ('sparse'). */
+  /**
+   * Meaning of the list's numbers, in the order of the groups: where a group ends ('offset', the
+   * default), how many elements it has ('length'), or pairs [group, how many] ('sparse').
+   */
   list?: GroupListKind | undefined;
-  /** Which dimension the groups divide: 'm', columns of a (the default), or 'k', what is summed over. */
+  /**
+   * Dimension that the groups divide: 'm', the columns of a (the default), or 'k', the dimension
+   * that is summed over.
+   */
   split?: 'm' | 'k' | undefined;
   /** f32, f16 or bf16 [n, groups], added to each group's columns. */
   bias?: Operand | undefined;
@@ -64,14 +76,18 @@ export interface GroupedMatmulOptions {
 const GROUPED_MATMUL_OPTIONS: Kinds<GroupedMatmulOptions> = { list: oneOf(...Object.keys(GROUP_LIST)), split: oneOf('m', 'k'), bias: ROW };
 
 /**
- * One product of many groups, each of its own size (GroupedMatmul of CANN, grouped GEMM of CUTLASS). group_list: i32 [groups], or [2, named] of pairs; groups lie
- * one behind the other, may be empty, and need not be all.
+ * One product of many groups, each of its own size (GroupedMatmul of CANN, grouped GEMM of
+ * CUTLASS). group_list is i32 [groups], or [2, named] of pairs. Groups lie one after the other, may
+ * be empty, and need not cover everything.
  *
- * split 'm': a f32 [k, m] of which each group has some columns, b [k, n, groups] of any type -> f32 [n, m]; columns of no group are NaN. b may be packed.
- * split 'k': a f32 [k, m], b [k, n] of any type, of which each group has some of k, whole blocks of b -> f32 [n, m, groups]; groups without any give 0.
+ * split 'm': a f32 [k, m], whose columns are divided into groups, b [k, n, groups] of any type ->
+ * f32 [n, m]. Columns of no group are NaN. b may be packed.
+ * split 'k': a f32 [k, m], b [k, n] of any type; groups divide k, in whole blocks of b -> f32 [n,
+ * m, groups]. Empty groups give 0.
  *
- * @throws ERR_INVALID_ARGUMENT from compute(), before a kernel runs, for a list that goes down, beyond what there is, names a group twice or none that
- * there is, or cuts a block. (What a graph computes as a list is cut off where it is wrong.)
+ * @throws ERR_INVALID_ARGUMENT from compute(), before a kernel runs, if offsets decrease or exceed
+ * the limit, if a group is named twice or does not exist, or if a block is cut. (A list that the
+ * graph computes is cut off where it is wrong.)
  */
 export function grouped_matmul(a: Tensor, b: Tensor, group_list: Operand, options?: GroupedMatmulOptions): Tensor<'f32'> {
   const op = 'grouped_matmul';
@@ -104,7 +120,7 @@ export function grouped_matmul(a: Tensor, b: Tensor, group_list: Operand, option
     const y = mul_mat_id(b, permute(a, 0, 2, 1, 3), ids);
     return reshape(rows ? add_id(y, rows, ids) : y, [b.ne[1], m]);
   }
-  // Types without vec_dot are dequantised.
+  // Rows of types without vec_dot are dequantised.
   const unit = vecDotType(b.type) ? Math.max(b.type.blckSize, vecDotType(b.type)!.blckSize) : 1;
   must(k % unit === 0, op, `rows of ${k} are no whole blocks of ${unit}`, a, b);
   const y = node('mul_mat_parts', [b.ne[1], m, groups, 1], { src: [b, a, groupList(given, kind, groups, k, unit)] });

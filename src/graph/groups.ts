@@ -1,27 +1,40 @@
-/** How the columns of a product by many matrices are grouped, and its tiles given out: what the kernels do, in words and numbers, for explain() and bench/grouped.ts. */
+/**
+ * Grouping of the columns of a product by many matrices, and the division of its tiles among
+ * threads: what the kernels do, in words and numbers, for explain() and bench/grouped.ts.
+ */
 import { GROUP_COLUMNS, GROUP_TILES, TILE_ROWS } from './layout.ts';
 import { readGroupList } from './group-list.ts';
 import type { Explained } from './record.ts';
 import { nelements, type Tensor } from './tensor.ts';
 
-/** Columns of each group, where matrices have these many; `alone`: columns of a single token are groups of their own. */
+/**
+ * Columns of each group, from the number of columns of each matrix.
+ * @param alone each column is a group of its own, as for a single token
+ */
 export function columnGroups(sizes: readonly number[], alone = false): number[] {
   const most = alone ? 1 : GROUP_COLUMNS;
   return sizes.flatMap((n) => Array.from({ length: Math.ceil(n / most) }, (_, i) => Math.min(most, n - i * most)));
 }
 
-/** Groups that the columns of ids are sorted into at most: one more for ids that are none. */
+/** Most groups that the columns of ids are sorted into; one is for ids out of range. */
 export const mostGroups = (ids: Tensor, matrices: number): number =>
   Math.max(ids.ne[0], Math.min(matrices + 1, nelements(ids)) + Math.floor(nelements(ids) / GROUP_COLUMNS));
 
-/** Tiles of packed products of so many groups: how many rows each has (assembly/ops/mul_mat_packed.ts), and how many there are of a group. */
+/**
+ * Tiles of packed products of this many groups: rows of a tile (assembly/ops/mul_mat_packed.ts),
+ * and tiles per group.
+ */
 export function tilesOf(groups: number, rows: number, threads: number): { readonly rows: number; readonly perGroup: number } {
   const large = rows * groups >= TILE_ROWS.large * GROUP_TILES * threads;
   const tile = large ? TILE_ROWS.large : TILE_ROWS.small;
   return { rows: tile, perGroup: Math.ceil(rows / tile) };
 }
 
-/** How many columns each matrix has, where ids, or the list that they are made from, can be read now. @throws as readGroupList() */
+/**
+ * Number of columns of each matrix, if ids, or the list that they are made from, can be read before
+ * the graph runs.
+ * @throws as readGroupList()
+ */
 function sizesOf(ids: Tensor, matrices: number, read: Explained['ints']): number[] | undefined {
   const values = read(ids.op === 'group_list' ? ids.src[0]! : ids);
   if (!values) return undefined;
@@ -31,7 +44,10 @@ function sizesOf(ids: Tensor, matrices: number, read: Explained['ints']): number
   return sizes;
 }
 
-/** Groups, tiles and tail in words. A tail is the tiles that are left when all threads have had the same number. */
+/**
+ * Groups, tiles and tail in words. The tail is the tiles that remain after all threads have had the
+ * same number.
+ */
 export function describeGroups(ids: Tensor, matrices: number, rows: number, packed: boolean, { threads, ints }: Explained): string {
   let sizes: number[] | undefined;
   try {

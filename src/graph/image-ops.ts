@@ -1,4 +1,7 @@
-/** Ops of images and sounds: zeros around a tensor, norms over groups of channels, convolutions as products. @see ops.ts */
+/**
+ * Ops for images and sound: padding with zeros, norms over groups of channels, convolutions as
+ * products. @see ops.ts
+ */
 import { checkOptions, checkValue, KIND, oneOf, required, type Kind, type Kinds } from '../options.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { EPS, isFloat, mustBe, mustBeRows, mustBeTensor, operand, ROW, type Operand } from './operands.ts';
@@ -7,7 +10,7 @@ import { norm } from './row-ops.ts';
 import { fourDims, isContiguous, must, node, type Tensor } from './tensor.ts';
 import { permute, reshape } from './views.ts';
 
-/** These ops' shapes do not follow a batch. */
+/** Refuses tensors that follow a batch; the shapes of these ops do not. */
 const mustStand = (op: string, a: Tensor): void => must(!a.batch, op, 'its dimensions follow the batch', a);
 const dense = <T extends string>(a: Tensor<T>): Tensor<T> => (isContiguous(a) ? a : cont(a));
 
@@ -19,11 +22,17 @@ const checkPads = (name: string, pads: readonly number[]): void =>
   pads.forEach((n, i) => checkValue('pad', `${name}[${i}]`, n, KIND.count));
 
 export interface PadOptions {
-  /** Zeros before the first element of each dimension (ggml_pad_ext), one to four of them. Default: none. */
+  /**
+   * Zeros before the first element of each dimension (ggml_pad_ext), for one to four dimensions.
+   * Default: none.
+   */
   left?: readonly number[] | undefined;
 }
 
-/** ggml_pad: so many zeros behind the last element of each dimension; those not given get none. Any unquantised type, which is the result's. */
+/**
+ * ggml_pad: right[i] zeros after the last element of dimension i; none for dimensions that are not
+ * given. Any unquantised type, which the result keeps.
+ */
 export function pad<T extends string>(a: Tensor<T>, right: readonly number[], options?: PadOptions): Tensor<T> {
   mustBeTensor('pad', 'a', a);
   checkValue('pad', 'right', right, PADS);
@@ -44,13 +53,19 @@ export function pad<T extends string>(a: Tensor<T>, right: readonly number[], op
 }
 
 export interface GroupNormOptions {
-  /** Groups that the channels (dimension 2) are parted in; where they do not divide them the last is smaller. */
+  /**
+   * Groups that the channels (dimension 2) are divided into. If they do not divide evenly, the last
+   * group is smaller.
+   */
   groups: number;
-  /** Added to the variance under the root. */
+  /** Added to the variance before the square root. */
   eps: number;
 }
 
-/** ggml_group_norm: [w, h, channels, n], each group of channels of each of n with mean 0 and variance 1; f32, f16 or bf16 -> f32 of the same shape. */
+/**
+ * ggml_group_norm: a [w, h, channels, n]; normalises each group of channels of each of n to mean 0
+ * and variance 1. f32, f16 or bf16 -> f32 of the same shape.
+ */
 export function group_norm(a: Tensor, options: GroupNormOptions): Tensor<'f32'> {
   const { groups, eps } = checkOptions<GroupNormOptions>('group_norm', options, { groups: required(KIND.size), eps: EPS });
   mustBeRows('group_norm', a);
@@ -58,7 +73,7 @@ export function group_norm(a: Tensor, options: GroupNormOptions): Tensor<'f32'> 
   const [w, h, channels, n] = a.ne;
   const size = Math.ceil(channels / groups);
   const whole = channels - (channels % size);
-  /** Channels [from, to), in groups of this size: a group is one row. */
+  /** Channels [from, to) in groups of `of` channels: each group becomes one row. */
   const part = (from: number, to: number, of: number): Tensor<'f32'> => {
     const x = dense(to - from === channels ? a : channelsOf(a, from, to));
     return reshape(norm(reshape(x, [w * h * of, (to - from) / of, 1, n]), { eps }), x.ne);
@@ -69,27 +84,33 @@ export function group_norm(a: Tensor, options: GroupNormOptions): Tensor<'f32'> 
 const channelsOf = (a: Tensor, from: number, to: number): Tensor =>
   node('view', [a.ne[0], a.ne[1], to - from, a.ne[3]], { type: a.type, nb: a.nb, viewOf: a, viewOffset: from * a.nb[2], src: [a] });
 
-/** A number for both dimensions, or one for the width and one for the height. */
+/** One number for both dimensions, or [width, height]. */
 export type Pair = number | readonly [number, number];
 
 export type ColumnType = 'f16' | 'f32';
 
-/** What conv_1d, conv_2d and im2col share; `P` is what says a place: a number, or one for each dimension. */
+/**
+ * Options of conv_1d, conv_2d and im2col. `P` is the type of a position: a number, or one per
+ * dimension.
+ */
 export interface Conv<P, T extends ColumnType = ColumnType> {
-  /** From one place of the kernel to the next. Default 1. */
+  /** Step of the kernel. Default 1. */
   stride?: P | undefined;
   /** Zeros on either side. Default 0. */
   padding?: P | undefined;
-  /** From one element of the kernel to the next. Default 1. */
+  /** Distance between two elements of the kernel. Default 1. */
   dilation?: P | undefined;
-  /** What the columns are: f16 as in ggml, or f32 to lose nothing. Default f16, f32 for a kernel of bf16. */
+  /**
+   * Type of the columns: f16 as in ggml, or f32 to lose nothing. Default f16, or f32 if the kernel
+   * is bf16.
+   */
   type?: T | undefined;
 }
 export type Conv1dOptions = Conv<number>;
 export type Conv2dOptions = Conv<Pair>;
 
 export interface Im2colOptions<T extends ColumnType = ColumnType> extends Conv<Pair, T> {
-  /** Whether the kernel moves over two dimensions. Default true. */
+  /** True if the kernel moves over two dimensions. Default true. */
   is2D?: boolean | undefined;
 }
 
@@ -102,11 +123,13 @@ const CONV_1D: Kinds<Conv1dOptions> = { stride: KIND.size, padding: KIND.count, 
 const CONV_2D: Kinds<Conv2dOptions> = { stride: pair(KIND.size), padding: pair(KIND.count), dilation: pair(KIND.size), type: COLUMNS };
 
 const both = (p: Pair): readonly [number, number] => (typeof p === 'number' ? [p, p] : p);
-/** Places that a kernel of k elements has among n. */
+/** Number of positions of a kernel of k elements among n. */
 const places = (n: number, k: number, stride: number, padding: number, dilation: number): number =>
   Math.floor((n + 2 * padding - dilation * (k - 1) - 1) / stride) + 1;
 
-/** x [w, h, channels, n] under a kernel of kw x kh -> [kw * kh * channels, places in w, in h, n]. */
+/**
+ * x [w, h, channels, n] under a kernel of kw x kh -> [kw * kh * channels, positions in w, in h, n].
+ */
 function columns<T extends ColumnType>(
   op: string,
   kernel: Tensor,
@@ -128,15 +151,20 @@ function columns<T extends ColumnType>(
   });
 }
 
-/** One dimension is two of which one has a single element. */
+/** Turns one dimension into two, of which the second has one element. */
 const flat = (x: Tensor): Tensor => permute(x, 0, 2, 3, 1);
 
 /**
- * ggml_im2col: what each element of a kernel meets, at each of its places. kernel [kw, kh, channels, any] of any type, whose shape alone counts, x [w, h, channels, n]
- * f32, f16 or bf16 -> [kw * kh * channels, places in w, places in h, n]; with { is2D: false } kernel [kw, channels, any], x [w, channels, n] -> [kw * channels, places, n].
+ * ggml_im2col: the elements of x under the kernel, for each of its positions.
+ * `kernel` [kw, kh, channels, any]: only its shape is used.
+ * `x` [w, h, channels, n], f32, f16 or bf16.
+ * The result is [kw * kh * channels, positions in w, positions in h, n].
+ *
+ * With { is2D: false }: kernel [kw, channels, any], x [w, channels, n]
+ * -> [kw * channels, positions, n].
  */
 export function im2col<T extends ColumnType = 'f16'>(kernel: Tensor, x: Tensor, options?: Im2colOptions<T>): Tensor<T> {
-  // Over one dimension there is nothing that a second number could mean.
+  // Over one dimension, options are single numbers.
   const kinds = options?.is2D === false ? CONV_1D : CONV_2D;
   const { is2D = true, ...p } = checkOptions<Im2colOptions<T>>('im2col', options, { ...kinds, is2D: KIND.boolean });
   const type = p.type ?? ('f16' as T);
@@ -161,7 +189,7 @@ function mustBeMoved(op: string, kernel: Tensor, x: Tensor, is2D: boolean): void
     );
 }
 
-/** Columns times kernels of so many elements: [places, kernels], each product in f32. */
+/** Columns times kernels: [positions, kernels], each product in f32. */
 const convolve = (cols: Tensor, kernel: Tensor, kernels: number): Tensor<'f32'> =>
   mul_mat(reshape(cols, [cols.ne[0], cols.ne[1] * cols.ne[2] * cols.ne[3]]), reshape(dense(kernel), [cols.ne[0], kernels]));
 
@@ -176,8 +204,9 @@ function kernelOf(op: string, given: Operand): Tensor {
 const columnsFor = (kernel: Tensor, type: ColumnType | undefined): ColumnType => type ?? (kernel.type === TYPE.bf16 ? 'f32' : 'f16');
 
 /**
- * ggml_conv_1d: kernel [k, channels, out] and x [w, channels, n], both f32, f16 or bf16 -> f32 [places, out, n]: im2col and mul_mat. (Native's rows are in
- * another order where n > 1: its result of n sequences is reshaped as though there were one.) A kernel may be lists of numbers.
+ * ggml_conv_1d: kernel [k, channels, out] and x [w, channels, n], both f32, f16 or bf16 -> f32
+ * [positions, out, n]. Runs im2col and mul_mat. The kernel may be lists of numbers. Differs from
+ * ggml for n > 1, where ggml reshapes the result as if there were one sequence.
  */
 export function conv_1d(filter: Operand, x: Tensor, options?: Conv1dOptions): Tensor<'f32'> {
   const p = checkOptions<Conv1dOptions>('conv_1d', options, CONV_1D);
@@ -191,7 +220,10 @@ export function conv_1d(filter: Operand, x: Tensor, options?: Conv1dOptions): Te
   return n === 1 ? reshape(y, [places, out]) : cont(permute(reshape(y, [places, n, out]), 0, 2, 1, 3));
 }
 
-/** ggml_conv_2d: kernel [kw, kh, channels, out] and x [w, h, channels, n], both f32, f16 or bf16 -> f32 [places in w, places in h, out, n]: im2col and mul_mat. */
+/**
+ * ggml_conv_2d: kernel [kw, kh, channels, out] and x [w, h, channels, n], both f32, f16 or bf16 ->
+ * f32 [positions in w, positions in h, out, n]. Runs im2col and mul_mat.
+ */
 export function conv_2d(filter: Operand, x: Tensor, options?: Conv2dOptions): Tensor<'f32'> {
   const p = checkOptions<Conv2dOptions>('conv_2d', options, CONV_2D);
   const kernel = kernelOf('conv_2d', filter);

@@ -1,29 +1,31 @@
 /**
- * What a model's weights are given while it runs: the squares of what its matrices multiply, added up (llama-imatrix's in_sum2), of which importance weights
- * are made; or a step's inputs themselves.
+ * Inputs of a model's weights, recorded while it runs: sums of squares of what its matrices
+ * multiply (in_sum2 of llama-imatrix), from which importance weights are made; or a step's inputs
+ * themselves.
  */
 import { TYPE } from '../type-traits.ts';
 import { cpy } from './ops.ts';
 import { mustBeRows } from './operands.ts';
 import { leaf, must, node, type Tensor } from './tensor.ts';
 
-/** Where the sums of a matrix are added up, or of each matrix of a stack of experts. */
+/** Tensors that hold the sums of one matrix, or of a stack of experts. */
 export interface InputSumTensors {
   /** f32 [ne0, n_expert]. */
   readonly sums: Tensor;
-  /** Of experts: f32 [n_expert], how many columns each was given. */
+  /** Experts only: f32 [n_expert], number of columns that each has got. */
   readonly counts: Tensor | undefined;
 }
 
-/** Which expert each column goes to, i32 [n_used, n_tokens], and where they are counted. */
+/** Expert of each column, i32 [n_used, n_tokens], and the tensor that counts columns. */
 interface ByExpert {
   readonly ids: Tensor;
   readonly counts: Tensor;
 }
 
 /**
- * sums f32 [ne0] += the squares of x [ne0, ...], column by column, row after row. Of experts: x [ne0, 1 or n_used, n_tokens], and row (u, t) goes to
- * ids[u, t] of sums f32 [ne0, n_expert], where it counts as one.
+ * sums f32 [ne0] += squares of x [ne0, ...], row after row. For experts: x [ne0, 1 or n_used,
+ * n_tokens]; row (u, t) is added to row ids[u, t] of sums f32 [ne0, n_expert], and adds 1 to its
+ * count.
  */
 export function in_sum2(x: Tensor, sums: Tensor, by?: ByExpert): Tensor {
   mustBeRows('in_sum2', x);
@@ -38,8 +40,9 @@ export function in_sum2(x: Tensor, sums: Tensor, by?: ByExpert): Tensor {
 }
 
 /**
- * The nodes of a graph, with the sums of every matrix that is `measured` taken before the first product that reads their input. Matrices that
- * multiply one tensor (q, k and v, say) share their sums, by the names of the matrices.
+ * Adds nodes that sum the inputs of every matrix that is `measured`, before the first product that
+ * reads them. Matrices that multiply the same tensor (such as q, k and v) share their sums. Returns
+ * the sums by the names of matrices.
  */
 export function withInputSums(
   nodes: readonly Tensor[],
@@ -65,7 +68,10 @@ export function withInputSums(
   return { nodes: all, sums };
 }
 
-/** The nodes of a graph, with copies of what every product and norm reads beside a weight that is `kept`: f32 [ne0, the batch]. A step leaves its tokens' there. */
+/**
+ * Adds nodes that copy the input of every product and norm whose weight is `kept`: f32 [ne0, the
+ * batch]. A step leaves the inputs of its tokens there.
+ */
 export function withKeptInputs(
   nodes: readonly Tensor[],
   kept: (weight: string) => boolean,

@@ -1,31 +1,45 @@
 /**
- * The kernels that records are made of, one row each; a record's code is the row's place, counted from 1. `npm run generate` writes the dispatch
- * (assembly/runtime/dispatch.ts): the kernel of NAME is the function `name` (or `name_op`) of assembly/ops/ that takes an Op.
+ * Kernels that records call, one row each. A record's code is the number of its row, counted from
+ * 1. `npm run generate` writes the dispatch (assembly/runtime/dispatch.ts): the kernel NAME is the
+ * function `name` (or `name_op`) of assembly/ops/ that takes an Op.
  */
 import { FWHT_SCRATCH, UNARY_SCRATCH } from './layout.ts';
 
-/** 'any': all four strides are looked at; 'rows': a row's elements lie side by side, rows lie anywhere; 'dense': no gaps, in order. */
+/**
+ * 'any': the kernel reads all four strides; 'rows': a row's elements are contiguous, rows lie
+ * anywhere; 'dense': contiguous, in order.
+ */
 export type Strides = 'any' | 'rows' | 'dense';
 
-/** What a kernel takes its operands as: the strides it looks at, and the sources that its result may replace. Records are held against it (strides.ts). */
+/**
+ * Operands that a kernel accepts: their strides, and the sources that its result may replace.
+ * Records are checked against this (strides.ts).
+ */
 export interface Operands {
   readonly dst: Strides;
   readonly src: readonly Strides[];
-  /** Sources that may be dst itself: each element is read by the thread that writes it, before it does. All others keep clear of what is written. */
+  /**
+   * Sources that may be dst itself: the thread that writes an element reads it first. All other
+   * sources must not share memory with dst.
+   */
   readonly inPlace?: readonly number[];
-  /** Sources that the kernel writes beside dst (the record's writtenSrc). */
+  /** Sources that the kernel also writes (the record's writtenSrc). */
   readonly written?: readonly number[];
 }
 
 export interface Kernel extends Operands {
-  /** It can cast its f32 result to further types while that is in the processor's cache (assembly/ops/casts.ts). */
+  /**
+   * True if the kernel can cast its f32 result to further types while it is in the cache
+   * (assembly/ops/casts.ts).
+   */
   readonly writesMore?: true;
   /**
-   * Where a node of the kernel's name (in lower case) is one record of it, of f32 sources and with an f32 or i32 result: the node's parameters that
-   * become p0, p1 ..., `f` those that are f32. Nodes of kernels without it are lowered by hand (lower.ts).
+   * Parameters of a node that become p0, p1 ...; `f` marks f32. For kernels to which a node of the
+   * same name (in lower case) is lowered as one record, with f32 sources and an f32 or i32 result.
+   * Nodes of other kernels are lowered by hand (lower.ts).
    */
   readonly params?: readonly (string | { readonly f: string })[];
-  /** With params: scratch bytes a thread needs. */
+  /** With params: scratch bytes of a thread. */
   readonly scratch?: number;
 }
 
@@ -60,7 +74,7 @@ export const KERNELS = kernels({
     scratch: UNARY_SCRATCH,
   },
   GLU: { dst: 'rows', src: ['rows', 'rows'], writesMore: true, params: ['kind', 'swapped'], scratch: UNARY_SCRATCH },
-  CPY: { dst: 'any', src: ['any'] }, // the widest of its ways (strides.ts COPIES)
+  CPY: { dst: 'any', src: ['any'] }, // the weakest requirements of all its modes (strides.ts COPIES)
   SET_ROWS: { dst: 'any', src: ['rows', 'any'] },
   SOFT_MAX: { dst: 'rows', src: ['rows', 'rows', 'dense'] },
   DIAG_MASK_INF: { dst: 'rows', src: ['rows'], params: ['n_past'] },

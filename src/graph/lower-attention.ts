@@ -1,4 +1,7 @@
-/** The records of attention: the kernel, and the merge of its KV splits. K and V of ordinary tensors are brought into the cache's order first. */
+/**
+ * Records of attention: the kernel, and the merge of its KV splits. K and V of ordinary tensors are
+ * copied into the cache's order first.
+ */
 import { alignUp } from '../gguf/types.ts';
 import { TYPE } from '../type-traits.ts';
 import { FLASH_TYPES, paddedHeadDim, type KvType } from './attention-ops.ts';
@@ -33,8 +36,9 @@ interface Sources {
 }
 
 /**
- * Scratch bytes of a thread, for padded head dims of K and V, as assembly/ops/attention_walk.ts lays them out: f32 queries, scores, states of a split and
- * merged ones, K and V of a split; or what attention_blocks.ts needs for these where the cache has a block type.
+ * Scratch bytes of a thread, for padded head dims of K and V (layout:
+ * assembly/ops/attention_walk.ts): f32 queries, scores, states of a split, merged states, K and V
+ * of a split. For caches of block types, K and V are at least what attention_blocks.ts needs.
  */
 export function attentionScratch(hdK: number, hdV: number, { isa }: Target): number {
   const { item, tile, widen } = ATTENTION_ROWS;
@@ -49,7 +53,10 @@ export function attentionScratch(hdK: number, hdV: number, { isa }: Target): num
   return queries + scores + states + merged + k + v;
 }
 
-/** q [head_dim, n_head, n_tokens] over K and V in cache order, to dst [hd_out * n_head, n_tokens]. */
+/**
+ * Attention of q [head_dim, n_head, n_tokens] over K and V in cache order, into dst [hd_out *
+ * n_head, n_tokens].
+ */
 export function attentionRecords(
   { q, k, v, first, visible, bias, slopes, sinks }: Sources,
   p: Readonly<{ [name: string]: number }>,
@@ -88,7 +95,7 @@ export function attentionRecords(
   ];
 }
 
-/** One batch (dimension 3) of a tensor with contiguous rows. */
+/** One batch (an index of dimension 3) of a tensor with contiguous rows. */
 const batchOf = (t: Tensor, i: number): Tensor =>
   t.ne[3] === 1 ? t : view(t, [t.ne[0], t.ne[1], t.ne[2], 1], { nb: t.nb.slice(1), offset: i * t.nb[3] });
 

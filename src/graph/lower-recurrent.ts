@@ -1,10 +1,13 @@
-/** The record of a recurrent layer. Where an op has its states behind its result (recurrent-ops.ts), kernels write to two views of it. */
+/**
+ * Record of a recurrent layer. If an op's result is followed by its states (recurrent-ops.ts), the
+ * kernel writes to two views of the result.
+ */
 import { RECURRENT_CHUNK } from './layout.ts';
 import type { OpRecord } from './record.ts';
 import { MOST_TAPS } from './recurrent.ts';
 import { nelements, node, type Ne, type Tensor } from './tensor.ts';
 
-/** @param f32 the tensor with contiguous rows of f32, converted where it is not so */
+/** @param f32 gives the tensor with contiguous rows of f32, converted if necessary */
 export function recurrentRecord(t: Tensor, f32: (x: Tensor | undefined) => Tensor | undefined): OpRecord {
   const runsAt = t.op === 'ssm_conv' ? 4 : 6;
   const src = t.src.map((s, i) => (i === runsAt ? s : f32(s)));

@@ -1,4 +1,4 @@
-/** Records of the products of which only some rows count (sparse-ops.ts). */
+/** Records of products with selected rows (sparse-ops.ts). */
 import { rowSize, TYPE } from '../type-traits.ts';
 import { ACC_BYTES, AXPY_SCRATCH, PLAIN_ROWS, ROW_BLOCK, SPARSE_LIST_BYTES, SPARSE_TURN } from './layout.ts';
 import type { Lowering } from './lowering.ts';
@@ -6,7 +6,9 @@ import { actType } from './packed-products.ts';
 import { temporary } from './record.ts';
 import type { Tensor } from './tensor.ts';
 
-/** The kernels' row_lookup: which row stands for each of n elements (assembly/ops/sparse.ts inverse_lookup). */
+/**
+ * Maps each of n elements to the row that stands for it (assembly/ops/sparse.ts inverse_lookup).
+ */
 function inverseOf(lookup: Tensor, n: number, lowering: Lowering): Tensor {
   return lowering.once(lookup, `row of each of ${n} elements`, undefined, () => {
     const rows = temporary(`inverse of ${lookup.name || lookup.op}`, TYPE.i32, lookup, [n, 1, 1, 1]);
@@ -15,7 +17,10 @@ function inverseOf(lookup: Tensor, n: number, lowering: Lowering): Tensor {
   });
 }
 
-/** Bytes from the beginnings of rows that their first product fetches for those that follow: all of a bundle's row, where w is its first part. */
+/**
+ * Bytes that the first product of a bundle's rows prefetches from each row's beginning, for the
+ * later products: the whole row if w is the bundle's first part, else 0.
+ */
 const bundled = ({ viewOf, viewOffset, ne, nb }: Tensor): number =>
   viewOf && viewOffset === 0 && viewOf.ne[1] === ne[1] && viewOf.nb[1] === nb[1] ? nb[1] : 0;
 
@@ -37,7 +42,7 @@ export function pushSparse(t: Tensor, lowering: Lowering): void {
       dst: t,
       src: [w, lowering.rowsOf(x, TYPE.f32), ...counting, dense],
       params: [...params, type?.id ?? 0, dense ? lowering.fetched(dense) : 0],
-      // A column as the packed products read it, and what they want.
+      // Holds a column in the form that packed products read, and their scratch.
       scratch: Math.max(AXPY_SCRATCH, type ? rowSize(type, x.ne[0]) + scratch : 0),
       how: `${w.type.name} rows of ${which} in f32${turns}`,
     });
@@ -51,7 +56,8 @@ export function pushSparse(t: Tensor, lowering: Lowering): void {
       dst: t,
       src: [w, lowering.apart(x, type), ...counting, dense, times && lowering.rowsOf(times, TYPE.f32)],
       params: [...params, dense ? lowering.fetched(dense) : 0, plain ? bundled(w) : 0],
-      // Behind the sums of a row block and a list: what its product wants, and 16 rows to pack twice.
+      // After the sums of a row block and a list: scratch of the row block's product, and space for
+      // 16 rows, twice, to pack them.
       scratch: ACC_BYTES + SPARSE_LIST_BYTES + scratch + (packed || plain ? 0 : 2 * ROW_BLOCK * rowSize(w.type, w.ne[0])),
       how: `${w.type.name} x ${type.name}: ${rows} of ${which}${turns}`,
     });

@@ -1,6 +1,7 @@
 /**
- * Graph nodes -> records: one record is one call of a kernel on all threads. Lowering decides which kernel a node takes, which operands are
- * converted first and which nodes are fused; plan.ts then decides where memory lies and where barriers are needed.
+ * Lowers graph nodes to records: a record is one call of a kernel on all threads. Lowering chooses
+ * each node's kernel, the operands that are converted first, and the nodes that are fused. Then
+ * plan.ts allocates memory and finds the barriers.
  */
 import { TYPE } from '../type-traits.ts';
 import { attentionRecords, pushFlashAttn } from './lower-attention.ts';
@@ -16,7 +17,7 @@ import { hasContiguousRows, node, sameShape, type Tensor } from './tensor.ts';
 
 export type { OpRecord } from './record.ts';
 
-/** Lowers t, whose neighbours among the nodes that are computed are these. */
+/** Lowers t. Its neighbours are the nodes that are computed before and after it. */
 type Lower = (l: Lowering, t: Tensor, neighbours: { readonly before: Tensor | undefined; readonly next: Tensor | undefined }) => void;
 
 /** @param nodes each after its sources, as expand() orders them */
@@ -33,7 +34,7 @@ export function lower(nodes: readonly Tensor[], target: Target): OpRecord[] {
 
 const operands = (t: Tensor): readonly Tensor[] => t.src as readonly Tensor[];
 
-/** Tensor `a` as a part of t, at so many bytes from its beginning. */
+/** View of t, in the shape of `a`, from byte viewOffset on. */
 const partOf = (t: Tensor, { ne, batch }: Tensor, viewOffset = 0): Tensor =>
   node('view', ne, { type: t.type, nb: t.nb, batch, viewOf: t, viewOffset });
 
@@ -66,7 +67,7 @@ const mulMatId: Lower = (l, t) => {
 };
 
 const binary: Lower = (l, t, { next }) => {
-  // A sum whose norm comes next is computed by RMS_NORM, in the same pass over memory.
+  // RMS_NORM computes a sum whose norm comes next, in the same pass over memory.
   if (fusesWithNorm(t, next)) return;
   const [a, b] = operands(t);
   const { kind } = t.params;
@@ -108,7 +109,7 @@ const attention: Lower = (l, t) => {
 
 const recurrent: Lower = (l, t) => l.push(recurrentRecord(t, (x) => l.f32(x)));
 
-/** Ops that are more than one record of the kernel of their name. */
+/** Ops that are not simply one record of the kernel of their name. */
 const OPS: { readonly [op in Tensor['op']]?: Lower } = {
   get_rows(l, t) {
     const [a, rows] = operands(t);
@@ -181,7 +182,10 @@ const OPS: { readonly [op in Tensor['op']]?: Lower } = {
   flash_attn_ext: (l, t) => pushFlashAttn(t, l),
 };
 
-/** Whether `t` is a sum of equal shapes that the RMS norm after it can compute itself; it cannot where its weight is a view of the sum. */
+/**
+ * True if `t` is a sum of equal shapes that the RMS norm after it can compute. A norm whose weight
+ * is a view of the sum cannot.
+ */
 function fusesWithNorm(t: Tensor, next: Tensor | undefined): boolean {
   if (next?.op !== 'rms_norm' || next.src[0] !== t || t.op !== 'binary' || t.params.kind !== BINARY.add || t.viewOf) return false;
   const [a, b] = t.src as readonly Tensor[];

@@ -1,4 +1,4 @@
-/** What lowering keeps while it goes through a graph: the records so far, and what has been made of tensors for them to read. */
+/** State of lowering: the records so far, and the derived tensors that they read. */
 import { QuantletError } from '../errors.ts';
 import { alignUp } from '../gguf/types.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
@@ -12,7 +12,10 @@ import { baseOf, fits, mustFit } from './strides.ts';
 import { hasContiguousRows, isContiguous, nbytes, nelements, node, sameShape, shape, type Ne, type Tensor } from './tensor.ts';
 import { view } from './views.ts';
 
-/** A quantised tensor seen as plain bytes, so that a copy to another shape moves its blocks as they are instead of quantising again. */
+/**
+ * View of a quantised tensor as plain bytes, so that a copy to another shape moves whole blocks and
+ * does not quantise again.
+ */
 const asBytes = (t: Tensor): Tensor =>
   node('view', [rowSize(t.type, t.ne[0]), t.ne[1], t.ne[2], t.ne[3]], {
     name: `bytes of ${t.name || t.op}`,
@@ -22,30 +25,33 @@ const asBytes = (t: Tensor): Tensor =>
   });
 const chunkBytes = (type: TypeTraits): number => (COPY_CHUNK / type.blckSize) * type.typeSize;
 
-/** Of up to so many bytes of weights most are still in the L2 caches when a step comes to them again. (Fetched all the same, tokens took 1.1 of the time.) */
+/** Weights up to this size stay in the L2 caches between steps, so prefetching them is a loss. */
 const CACHED_BYTES = 4 << 20;
 
-/** Weights that are multiplied as they are loaded: fetched first, they took 1.04 of the time (bf16 0.96, q8_0 0.83, q4_0 0.85; 189 M parameters, Xeon). */
+/** Weights of this type are multiplied as they are loaded, and prefetching makes them slower. */
 const READ_FAST = TYPE.f32;
 
-/** Bytes of the packed weights that these nodes multiply by, or may (sparse-ops.ts). */
+/** Bytes of the packed weights that these nodes multiply by, or may multiply by (sparse-ops.ts). */
 function bytesOfWeights(nodes: readonly Tensor[]): number {
   const multiplied = nodes.filter(({ op }) => op.startsWith('mul_mat') || op === 'axpy').flatMap(({ src }) => src);
   const weights = new Set(multiplied.filter((w) => w?.layout === 'packed'));
   return [...weights].reduce((sum, w) => sum + nbytes(w!), 0);
 }
 
-/** What a tensor is made into: a type, groups for so many matrices, or what has a name. */
+/** Kind of a derived tensor: a conversion to a type, groups for this many matrices, or a name. */
 type Made = TypeTraits | number | string;
 
 export class Lowering {
   readonly records: OpRecord[] = [];
-  /** Scratch bytes of packed products, and of quantisers. */
+  /** Scratch bytes of packed products, and of quantisers (quantizeWork). */
   readonly packedScratch: number;
   readonly quantizeWork: number;
-  /** What has been made of a tensor so far, each once however many ops read it; `groups`: in the order of these. */
+  /**
+   * Cache of derived tensors by their source: each is made once for all ops that read it. `groups`:
+   * the columns are in the order of these groups.
+   */
   private readonly made = new Map<Tensor, { readonly to: Made; readonly groups: Tensor | undefined; readonly t: Tensor }[]>();
-  /** Whether products find their weights in memory and not in a cache. */
+  /** True if products read their weights from memory and not from a cache. */
   private readonly fromMemory: boolean;
 
   readonly target: Target;
@@ -58,7 +64,7 @@ export class Lowering {
     this.fromMemory = bytesOfWeights(nodes) > CACHED_BYTES;
   }
 
-  /** What is made of x for all that read it: known, or made now. */
+  /** Returns what `make` derived from x for this key, deriving it on the first call. */
   once(x: Tensor, to: Made, groups: Tensor | undefined, make: () => Tensor): Tensor {
     const known = this.made.get(x)?.find((m) => m.to === to && m.groups === groups);
     if (known) return known.t;
@@ -67,23 +73,32 @@ export class Lowering {
     return t;
   }
 
-  /** Whether a product fetches its weights before it multiplies by them, on builds that do (assembly/ops/mul_mat_packed.ts). */
+  /**
+   * 1 if a product prefetches its weights, on builds that can (assembly/ops/mul_mat_packed.ts),
+   * else 0.
+   */
   fetched({ type }: Tensor): number {
     return Number(this.fromMemory && type !== READ_FAST);
   }
 
-  /** Adds a record. Every record comes through here: sources whose strides its kernel does not take (strides.ts) are copied first. */
+  /**
+   * Adds a record. All records pass through here. Sources with strides that the kernel does not
+   * accept (strides.ts) are copied first.
+   */
   push(wanted: OpRecord): void {
     const record = { ...wanted, src: wanted.src.map((s, i) => (s && !fits(wanted, i) ? this.converting(s, s.type) : s)) };
     mustFit(record);
     this.records.push(record);
-    // Conversions of memory that this record writes are out of date.
+    // Conversions of memory that this record writes are stale now.
     for (const w of [record.dst, ...(record.writtenSrc ?? [])]) {
       if (w.op === 'leaf' || w.viewOf) for (const t of this.made.keys()) if (baseOf(t) === baseOf(w)) this.made.delete(t);
     }
   }
 
-  /** The elements of x in order into those of y. `act`: for an integer product to read. */
+  /**
+   * Copies the elements of x, in order, to those of y.
+   * @param act 1 if an integer product reads y
+   */
   copy(x: Tensor, y: Tensor, act = 0): void {
     const rows = sameShape(x, y) && hasContiguousRows(x) && hasContiguousRows(y);
     const scratch = COPY_SCRATCH + this.quantizeWork;
@@ -99,7 +114,10 @@ export class Lowering {
     else cpy([COPY.gather, 0, hasContiguousRows(y) ? chunkBytes(y.type) : 0, act], `${x.type.name} gathered by way of f32`, { scratch });
   }
 
-  /** x in a type, with contiguous rows: written by the op that makes x where it can do that, else copied. */
+  /**
+   * x in another type, with contiguous rows. The op that makes x writes it, if its kernel can; else
+   * x is copied.
+   */
   converting(x: Tensor, type: TypeTraits): Tensor {
     return this.once(x, type, undefined, () => {
       const t = temporary(`${x.name || x.op} as ${type.name}`, type, x, type.id >= TYPE_ACT ? inColumnBlocks(x.ne) : x.ne, x.batch);
@@ -111,7 +129,7 @@ export class Lowering {
     });
   }
 
-  /** x itself where its rows are contiguous and of this type, else a conversion. */
+  /** x itself if its rows are contiguous and of this type, else a conversion. */
   rowsOf(x: Tensor, type: TypeTraits): Tensor {
     return x.type === type && hasContiguousRows(x) ? x : this.converting(x, type);
   }
@@ -120,12 +138,12 @@ export class Lowering {
     return x && this.rowsOf(x, TYPE.f32);
   }
 
-  /** The same for kernels that take any strides. */
+  /** x in f32, for kernels that take any strides. */
   anyStrides(x: Tensor): Tensor {
     return x.type === TYPE.f32 ? x : this.converting(x, TYPE.f32);
   }
 
-  /** The columns of a product by `matrices` matrices, sorted by these (assembly/ops/groups.ts). */
+  /** Columns of a product by `matrices` matrices, sorted by matrix (assembly/ops/groups.ts). */
   groupsOf(ids: Tensor, matrices: number): Tensor {
     return this.once(ids, matrices, undefined, () => {
       const ne: Ne = [4 * (1 + mostGroups(ids, matrices)) + nelements(ids), 1, 1, 1];
@@ -135,7 +153,7 @@ export class Lowering {
     });
   }
 
-  /** Activations as the packed products of groups read them. */
+  /** Activations in the form that packed products of groups read. */
   inGroups(b: Tensor, type: TypeTraits, ids: Tensor, matrices: number): Tensor {
     const groups = this.groupsOf(ids, matrices);
     const x = this.rowsOf(b, TYPE.f32);
@@ -147,14 +165,17 @@ export class Lowering {
     });
   }
 
-  /** Columns as products read them that take one at a time: each a matrix of its own. */
+  /** Columns for products that take one at a time: each as a matrix of its own. */
   apart(columns: Tensor, type: TypeTraits): Tensor {
     const x = this.rowsOf(columns, columns.type);
     const each = (): Tensor => view(x, [x.ne[0], 1, x.ne[1]], { nb: [x.nb[1], x.nb[1]] }, x.batch && { dim: 2, by: x.batch.by });
     return this.rowsOf(this.once(x, 'columns apart', undefined, each), type);
   }
 
-  /** Most kernels write contiguous rows of f32: a node that is anything else is written to such a temporary, and copied. */
+  /**
+   * Lets `write` write t. Most kernels write contiguous rows of f32, so any other t is written to a
+   * temporary and copied.
+   */
   into(t: Tensor, write: (dst: Tensor) => void): void {
     if (t.type === TYPE.f32 && hasContiguousRows(t)) return write(t);
     const dst = temporary(`${t.name || t.op} in f32`, TYPE.f32, t);
@@ -162,7 +183,10 @@ export class Lowering {
     this.copy(dst, t);
   }
 
-  /** Lowers a node to one record of the kernel of its name, by the kernel's row in kernels.ts. @throws ERR_INVALID_ARGUMENT where there is none */
+  /**
+   * Lowers a node to one record of the kernel of its name, by the kernel's row in kernels.ts.
+   * @throws ERR_INVALID_ARGUMENT if the row is missing
+   */
   byRow(t: Tensor): void {
     const code = t.op.toUpperCase() as OpCode;
     const row = Object.hasOwn(KERNELS, code) ? KERNELS[code] : undefined;
@@ -174,10 +198,13 @@ export class Lowering {
   }
 }
 
-/** Room for activations: from so many columns on they lie in column blocks (assembly/matmul/act.ts blocked_columns). */
+/**
+ * Shape of activations: from ACT_COLUMNS columns on, they are padded to column blocks
+ * (assembly/matmul/act.ts blocked_columns).
+ */
 const inColumnBlocks = ([ne0, ne1, ne2, ne3]: Ne): Ne => [ne0, ne1 < ACT_COLUMNS ? ne1 : alignUp(ne1, ACT_COLUMNS), ne2, ne3];
 
-/** Whether the record's whole output is x, and its kernel can write that in further types. */
+/** True if x is the record's whole output, and its kernel can also write x in further types. */
 function writesMore({ code, dst }: OpRecord, x: Tensor): boolean {
   return (
     KERNELS[code].writesMore === true &&

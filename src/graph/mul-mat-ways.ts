@@ -1,4 +1,7 @@
-/** Which kernel computes a mul_mat, in one table (as in ggml_cuda_mul_mat): the first row that fits is taken, and explain() prints its name. */
+/**
+ * Table of the kernels for mul_mat (as in ggml_cuda_mul_mat): the first row that fits is used, and
+ * explain() prints its name.
+ */
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { describeGroups } from './groups.ts';
 import { GROUP_COLUMNS } from './layout.ts';
@@ -9,10 +12,13 @@ import { vecDotType } from './vec-dot-type.ts';
 
 export interface MulMatWay {
   readonly code: 'MUL_MAT' | 'MUL_MAT_PACKED';
-  /** Types the two sides must have, with contiguous rows. */
+  /** Types that the two sides must have, with contiguous rows. */
   readonly src0: TypeTraits;
   readonly src1: TypeTraits;
-  /** For explain(): looks at every number of columns, which takes longer than planning a model. */
+  /**
+   * Text for explain(). Made on demand, because it looks at every number of columns, which takes
+   * longer than planning a model.
+   */
   readonly how: (of: Explained) => string;
 }
 
@@ -27,7 +33,7 @@ const quantised = (t: Tensor): boolean => t.type.blckSize > 1;
 
 const packed = (t: Tensor): boolean => t.layout === 'packed';
 
-/** Packed floats meet f32 activations, packed blocks 8-bit ones. */
+/** Packed floats are multiplied by f32 activations, packed blocks by 8-bit ones. */
 const packedTypes = (a: Tensor, _b: Tensor, target: Target): readonly [TypeTraits, TypeTraits] => [a.type, actType(a.type, target)];
 
 const WAYS: readonly Row[] = [
@@ -48,7 +54,7 @@ const WAYS: readonly Row[] = [
   { name: 'f32 vec_dot', code: 'MUL_MAT', fits: () => true, types: (a) => [a.type, vecDotType(a.type)!] },
 ];
 
-/** The loops that compute n columns: "gemm_8x4 for 4 columns, gemv_16x1 for 2", or one name alone. */
+/** Loops that compute n columns: "gemm_8x4 for 4 columns, gemv_16x1 for 2", or one name alone. */
 function loopsOf(weights: TypeTraits, n: number, target: Target): string {
   const runs: { loop: string; columns: number }[] = [];
   for (let c = 0; c < n; c++) {
@@ -60,7 +66,10 @@ function loopsOf(weights: TypeTraits, n: number, target: Target): string {
   return runs.length === 1 ? runs[0].loop : runs.map((r) => `${r.loop} for ${r.columns} column${r.columns === 1 ? '' : 's'}`).join(', ');
 }
 
-/** The loops for 1 to n columns, by the number of columns; those that compute left-over columns follow in brackets. */
+/**
+ * Loops for 1 to n columns, by the number of columns; loops for left-over columns follow in
+ * brackets.
+ */
 function loopsUpTo(weights: TypeTraits, n: number, target: Target): string {
   const ranges: { loop: string; to: number }[] = [];
   const rest = new Set<string>();
@@ -74,7 +83,11 @@ function loopsUpTo(weights: TypeTraits, n: number, target: Target): string {
   return `${ranges.map((r) => `${r.loop} up to ${r.to} column${r.to === 1 ? '' : 's'}`).join(', ')}${rest.size > 0 ? ` (left over: ${[...rest].join(', ')})` : ''}`;
 }
 
-/** `f32`: weights are dequantised and activations stay f32. `ids`: those of mul_mat_id, which say what each column multiplies. */
+/**
+ * Chooses the kernel of a product.
+ * @param f32 weights are dequantised and activations stay f32
+ * @param ids those of mul_mat_id: the matrix of each column
+ */
 export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, target: Target, ids?: Tensor): MulMatWay {
   const row = WAYS.find((w) => w.fits(a, b, f32))!;
   const [src0, src1] = row.types(a, b, target);

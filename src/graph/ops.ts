@@ -1,9 +1,15 @@
 /**
- * The ops a graph is made of, named as ggml names them (without ggml_): here rows by index, copies and products; elementwise-ops.ts, row-ops.ts and
- * attention-ops.ts have the others, views.ts what needs no kernel. Each returns a node; shapes, types and numbers are checked
- * before anything runs: ERR_TENSOR_SHAPE names the op and all shapes (of tensors of two engines too), ERR_UNSUPPORTED_TYPE the types that have kernels,
- * ERR_INVALID_ARGUMENT an operand that is none, and an option that there is not, or of another kind. What an op cannot do without are arguments, all else is
- * in an options object. Where an op takes an `Operand`, numbers will do: mul(x, 2), add(x, [1, 2, 3]), get_rows(table, [0, 7]).
+ * Ops of a graph, named as in ggml without ggml_. This file has rows by index, copies and products;
+ * elementwise-ops.ts, row-ops.ts, attention-ops.ts and others have the rest, and views.ts what
+ * needs no kernel.
+ *
+ * Each op returns a node. Shapes, types and numbers are checked before anything runs.
+ * ERR_TENSOR_SHAPE names the op and all shapes (also for tensors of two engines),
+ * ERR_UNSUPPORTED_TYPE the types that have kernels, and ERR_INVALID_ARGUMENT a wrong operand or
+ * option.
+ *
+ * Operands that an op needs are arguments; everything else is in an options object. An `Operand`
+ * may be numbers: mul(x, 2), add(x, [1, 2, 3]), get_rows(table, [0, 7]).
  */
 import { QuantletError, tell } from '../errors.ts';
 import { checkOptions, oneOf } from '../options.ts';
@@ -12,10 +18,16 @@ import { ints, isFloat, mustBe, mustBeTensor, mustBeWritable, operand, type Oper
 import { must, nelements, node, sameShape, shape, type BatchDim, type Ne, type Tensor } from './tensor.ts';
 import { mustBeReadable, mustMeet } from './vec-dot-type.ts';
 
-/** Types that rows can be converted to (ggml's from_float, assembly/type/traits.ts): all but those whose quantisers want an importance matrix. */
+/**
+ * Types that rows can be converted to (from_float in ggml, assembly/type/traits.ts): all except
+ * those whose quantisers need an importance matrix.
+ */
 const FROM_FLOAT: readonly TypeName[] = namesOf(typesWith((k) => k.quantizer));
 
-/** ggml_get_rows: row ids[i] of a [n, m, ne2, ne3], any type; ids i32 [k, ne2, ne3] -> f32 [n, k, ne2, ne3]. An id outside gives a row of NaN. */
+/**
+ * ggml_get_rows: row ids[i] of a [n, m, ne2, ne3], any type; ids i32 [k, ne2, ne3] -> f32 [n, k,
+ * ne2, ne3]. An id out of range gives a row of NaN.
+ */
 export function get_rows(a: Tensor, rows: Operand): Tensor<'f32'> {
   mustBeTensor('get_rows', 'a', a);
   const ids = ints('get_rows', 'ids', rows);
@@ -35,8 +47,11 @@ export function get_rows(a: Tensor, rows: Operand): Tensor<'f32'> {
 }
 
 /**
- * ggml_set_rows: row i of b goes to row ids[i] of a, in a's type; the result is a. a [n, m, ne2, ne3], b f32 [n, k, ne2, ne3], ids i32 or i64 [k, 1 or ne2, 1 or ne3].
- * An id outside is left out; of rows with one id the last stays. a has no repeats, b may lie in a.
+ * ggml_set_rows: writes row i of b to row ids[i] of a, in a's type, and returns a.
+ * `a` [n, m, ne2, ne3] has no repeats.
+ * `b` f32 [n, k, ne2, ne3]; may lie in a.
+ * `ids` i32 or i64 [k, 1 or ne2, 1 or ne3]. Ids out of range are ignored. Of rows with the same id,
+ * the last stays.
  */
 export function set_rows<T extends string>(a: Tensor<T>, rows: Operand, to: Operand): Tensor<T> {
   mustBeTensor('set_rows', 'a', a);
@@ -62,9 +77,12 @@ export function set_rows<T extends string>(a: Tensor<T>, rows: Operand, to: Oper
 }
 
 /**
- * ggml_cpy: the elements of a in order become those of b, in b's type; the result is b. Any strides, any two shapes with as many elements; b has no repeats, a may overlap it.
- * a of any type, b of the same or one that has a quantiser: all but IQ1, IQ2 and IQ3, which `quantlet quantize` alone makes. q2_K to q6_K, iq4_nl and iq4_xs search for
- * their scales and take much longer than the others.
+ * ggml_cpy: writes the elements of a, in order, to those of b, in b's type, and returns b.
+ * `a` may have any type and strides.
+ * `b` has any shape with as many elements, any strides without repeats, and may overlap a.
+ * Its type is that of a, or one with a quantiser. Only IQ1, IQ2 and IQ3 have none here, but in
+ * `quantlet quantize`. q2_K to q6_K, iq4_nl and iq4_xs search for their scales, so they take much
+ * longer than the others.
  */
 export function cpy<T extends string>(from: Operand, b: Tensor<T>): Tensor<T> {
   mustBeTensor('cpy', 'b', b);
@@ -76,7 +94,7 @@ export function cpy<T extends string>(from: Operand, b: Tensor<T>): Tensor<T> {
   return node('cpy', b.ne, { type: b.type, nb: b.nb, src: [a, b], viewOf: b, batch: b.batch ?? (sameShape(a, b) ? a.batch : undefined) });
 }
 
-/** ggml_cast: a in another type, contiguous; types as in cpy, rows of whole blocks. */
+/** ggml_cast: a contiguous copy in another type; types as in cpy, rows of whole blocks. */
 export function cast<T extends TypeName>(a: Tensor, to: T): Tensor<T> {
   mustBeTensor('cast', 'a', a);
   const type = typeNamed(to) as TypeTraits<T> | undefined;
@@ -99,7 +117,10 @@ export function cont<T extends string>(a: Tensor<T>): Tensor<T> {
 
 const copyOf = <T extends string>(a: Tensor, type: TypeTraits<T>): Tensor<T> => node('cpy', a.ne, { type, src: [a], batch: a.batch });
 
-/** ggml_concat: b behind a in dimension dim, the others agree; both of one unquantised type, which is the result's. */
+/**
+ * ggml_concat: b after a in dimension dim; the other dimensions agree. Both have the same
+ * unquantised type, which is the result's.
+ */
 export function concat<T extends string>(a: Tensor<T>, b: Tensor<T>, dim: number): Tensor<T> {
   mustBeTensor('concat', 'a', a);
   mustBeTensor('concat', 'b', b);
@@ -121,11 +142,17 @@ export function concat<T extends string>(a: Tensor<T>, b: Tensor<T>, dim: number
 }
 
 export interface MulMatOptions {
-  /** 'f32': weights are dequantised and activations stay f32 (ggml_mul_mat_set_prec); default: activations take the weights' vec_dot_type. */
+  /**
+   * 'f32': weights are dequantised and activations stay f32 (ggml_mul_mat_set_prec). Default:
+   * activations are converted to the weights' vec_dot_type.
+   */
   precision?: 'f32' | undefined;
 }
 
-/** ggml_mul_mat: a [k, n, ne02, ne03] of any type, b [k, m, ne12, ne13] -> f32 [n, m, ne12, ne13]; a repeats over dimensions 2 and 3 of b. */
+/**
+ * ggml_mul_mat: a [k, n, ne02, ne03] of any type, b [k, m, ne12, ne13] -> f32 [n, m, ne12, ne13]; a
+ * repeats over dimensions 2 and 3 of b.
+ */
 export function mul_mat(a: Tensor, activations: Operand, options?: MulMatOptions): Tensor<'f32'> {
   mustBeTensor('mul_mat', 'a', a);
   const { precision } = checkOptions<MulMatOptions>('mul_mat', options, { precision: oneOf('f32') });

@@ -1,4 +1,7 @@
-/** Products by packed weights as planning sees them: how they want their activations, and which loop computes a column (assembly/matmul/). */
+/**
+ * Packed products from the view of planning: the form of their activations, and the loop that
+ * computes a column (assembly/matmul/).
+ */
 import { forIsa, type ActLayout, type Isa, type Loop } from '../packed-format.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { SIZES } from '../wasm/sizes.ts';
@@ -7,17 +10,20 @@ import { ACT_4, ACT_64, ACT_64_BLOCK, ACT_BLOCK, ACT_COLUMNS, ACT_K, ACT_K_BLOCK
 const FLAG_OF_BLOCK = { [ACT_BLOCK]: 0, [ACT_64_BLOCK]: ACT_64, [ACT_K_BLOCK]: ACT_K } as const;
 const BLOCK_NAME = { [ACT_BLOCK]: '', [ACT_64_BLOCK]: ' in blocks of 64', [ACT_K_BLOCK]: ' in super-blocks' } as const;
 
-/** What a graph is lowered for. */
+/** Target of lowering. */
 export interface Target {
-  /** The instructions of the build that computes it. */
+  /** Instructions of the build that computes the graph. */
   readonly isa: Isa;
-  /** What products of block types round activations to. 8 */
+  /** Bits that products of block types round activations to. Default 8. */
   readonly actBits?: 4 | 8 | undefined;
 }
 
 const acts = new Map<string, TypeTraits>();
 
-/** The type of activations that weights of a type are multiplied by: f32, or one of the kernels' own, which GGUF has no number for. */
+/**
+ * Type of the activations that weights of a type are multiplied by: f32, or a type of the kernels'
+ * own, which has no GGUF number.
+ */
 export function actType({ kernels }: TypeTraits, { isa, actBits: bits = 8 }: Target): TypeTraits {
   const { act, actBlock } = kernels!.packed!;
   if (!act || !actBlock) return TYPE.f32;
@@ -33,19 +39,22 @@ export function actType({ kernels }: TypeTraits, { isa, actBits: bits = 8 }: Tar
   return type;
 }
 
-/** Of n columns, how many lie in column blocks: one or two beyond a multiple of four are left over, and three alone are (assembly/matmul/act.ts). */
+/**
+ * Number of columns, out of n, that lie in column blocks. One or two columns beyond a multiple of 4
+ * do not, nor do 3 columns alone (assembly/matmul/act.ts).
+ */
 function blockedColumns(layout: ActLayout, n: number): number {
   const rest = n % ACT_COLUMNS;
   if (layout === 'few' && n <= MOST_FEW) return 0;
   return rest < 3 || n < ACT_COLUMNS ? n - rest : n;
 }
 
-/** The loop that computes column c of ncols. */
+/** Loop that computes column c of ncols. */
 export function loopOf({ kernels }: TypeTraits, isa: Isa, c: number, ncols: number): Loop {
   const { column, tile, act } = kernels!.packed!;
   const layout = act && forIsa(act, isa);
   if (layout === 'few' && ncols > 1 && ncols <= MOST_FEW) return 'gemm_16xn';
-  // A tile of floats has room for two or three columns, too.
+  // A tile of floats also has room for two or three columns.
   const inTiles = layout ? blockedColumns(layout, ncols) : ncols % ACT_COLUMNS === 1 ? ncols - 1 : ncols;
   return c < inTiles ? forIsa(tile, isa) : forIsa(column, isa);
 }

@@ -1,4 +1,7 @@
-/** Which matrices are packed for the packed GEMM and GEMV (assembly/matmul/), who can read them then, and the record that packs one. */
+/**
+ * Packing of matrices for the packed GEMM and GEMV (assembly/matmul/): which can be packed, which
+ * ops can read them then, and the record that packs one.
+ */
 import { alignUp } from '../gguf/types.ts';
 import { isMx, rowSize, type TypeTraits } from '../type-traits.ts';
 import { ACT_BLOCK, ROW_BLOCK } from './layout.ts';
@@ -6,25 +9,29 @@ import type { OpRecord } from './record.ts';
 import { contiguousNb, type Tensor } from './tensor.ts';
 
 /**
- * Whether there are packed kernels for a tensor's type and shape: rows that are whole blocks of 32, or floats, of one matrix, or of several that are whole
- * groups of rows each. These are packed as one, and mul_mat_id reads them.
+ * True if there are packed kernels for a tensor's type and shape. A row is whole blocks of 32, or
+ * floats. Several matrices need whole row blocks each; they are packed as one, and mul_mat_id reads
+ * them.
  */
 export function canPack({ type, ne }: Tensor): boolean {
   if (!type.kernels?.packed || ne[3] !== 1 || (ne[2] !== 1 && ne[1] % ROW_BLOCK !== 0)) return false;
   return ne[0] % ACT_BLOCK === 0 || !type.kernels.packed.act;
 }
 
-/** What packed matrices take: the last group of rows is filled up with zeros. */
+/** Bytes of a packed matrix; its last row block is padded with zeros. */
 export const packedBytes = ({ ne, nb }: Tensor): number => alignUp(ne[1] * ne[2], ROW_BLOCK) * nb[1];
 
-/** Bytes that a thread reads of a file at a time: few enough that they are in L2 when it packs them. */
+/** Bytes that a thread reads from a file at a time: small enough to be in L2 when it packs them. */
 const PIECE_BYTES = 256 << 10;
 
-/** Rows of a matrix that are read and packed at a time, whole row blocks. */
+/** Rows of a matrix that are read and packed at a time: whole row blocks. */
 export const pieceRows = ({ ne, nb }: Tensor): number =>
   Math.min(alignUp(ne[1] * ne[2], ROW_BLOCK), ROW_BLOCK * Math.max(1, Math.floor(PIECE_BYTES / (ROW_BLOCK * nb[1]))));
 
-/** Whether a node can read its source i where that is packed: not where its activations are to keep their f32, or their MX blocks. */
+/**
+ * True if a node can read its source i in packed form. It cannot if its activations must stay f32
+ * or MX blocks.
+ */
 export const readsPacked = ({ op, src, params }: Tensor, i: number): boolean =>
   isDense(op, i) ||
   (i === 0 &&
@@ -34,12 +41,13 @@ export const readsPacked = ({ op, src, params }: Tensor, i: number): boolean =>
 
 const inPackedProduct = (op: Tensor['op'], a: Tensor | undefined): boolean => op === 'mul_mat_id' || (op === 'mul_mat' && a?.ne[2] === 1);
 
-/** Whether source i is the `dense` of sparse-ops.ts, which only packed weights can be. */
+/** True if source i is `dense` of sparse-ops.ts, which is only used if packed. */
 export const isDense = (op: Tensor['op'], i: number): boolean => i === 4 && (op === 'mul_mat_sparse' || op === 'axpy');
 
 /**
- * Packs `dst` in place, whose plain rows are of type `from`; where that is another one, those of a row block lie where its place begins. `broken`: i32 [1],
- * becomes 1 where a scale in it is Inf or NaN.
+ * Packs `dst` in place. Its plain rows have type `from`. If that is another type than that of
+ * `dst`, the rows of a row block begin where their packed form will.
+ * @param broken i32 [1], becomes 1 if a scale is Inf or NaN
  */
 export const repackRecord = (dst: Tensor, broken?: Tensor, from: TypeTraits = dst.type): OpRecord => ({
   code: 'REPACK',
@@ -51,8 +59,10 @@ export const repackRecord = (dst: Tensor, broken?: Tensor, from: TypeTraits = ds
 });
 
 /**
- * Marks the weights of a graph that only products and look-ups of rows read as packed, and returns them.
- * @param fast whether those of types that can be packed as a faster one (type-traits.ts) become so: they then have that type
+ * Marks as packed, and returns, the weights of a graph that only products and look-ups of rows
+ * read.
+ * @param fast true: weights with a faster type (type-traits.ts) are packed as that type, which
+ * becomes theirs
  */
 export function packWeights(nodes: readonly Tensor[], fast = false): Tensor[] {
   const products = nodes.filter((n) => (n.op === 'mul_mat' || n.op === 'mul_mat_id') && readsPacked(n, 0));

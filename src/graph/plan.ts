@@ -1,6 +1,7 @@
 /**
- * ggml_graph_plan: nodes -> records with memory and barriers -> bytes for the arena.
- * A plan is made once per model; a step changes only n_tokens and n_outputs (begin() in assembly/runtime/compute.ts).
+ * Plans a graph, as ggml_graph_plan: records get memory and barriers, and become bytes. A plan is
+ * made once per model; a step changes only n_tokens and n_outputs (begin() in
+ * assembly/runtime/compute.ts).
  */
 import { alignUp } from '../gguf/types.ts';
 import { ALIGN, createAllocator } from '../wasm/allocator.ts';
@@ -9,11 +10,14 @@ import { LAYOUT, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSO
 import type { OpRecord } from './lower.ts';
 import { BATCH_COUNTS, nbytes, type Tensor } from './tensor.ts';
 
-/** Everything the roots need, each node once, sources first, in the order of the roots (ggml_build_forward_expand). */
+/**
+ * Nodes that the roots need, each once, sources first, in the order of the roots
+ * (ggml_build_forward_expand).
+ */
 export function expand(roots: readonly Tensor[]): Tensor[] {
   const seen = new Set<Tensor>();
   const order: Tensor[] = [];
-  // An explicit stack: a chain of ops can be longer than JavaScript's call stack is deep.
+  // An explicit stack, because a chain of ops can be longer than JavaScript's call stack is deep.
   const stack: { readonly t: Tensor; next: number }[] = [];
   const enter = (t: Tensor | undefined): void => {
     if (!t || seen.has(t)) return;
@@ -39,7 +43,10 @@ export interface GraphPlan {
   readonly computeBytes: number;
   /** Scratch bytes of a thread. */
   readonly scratchSize: number;
-  /** Leaves that have their bytes with them (`values`): whoever places the plan gives them memory and writes them there. */
+  /**
+   * Leaves with bytes of their own (`values`): the caller allocates memory for them and writes them
+   * there.
+   */
   readonly constants: readonly Tensor[];
 }
 
@@ -48,7 +55,10 @@ const written = (r: OpRecord): Tensor[] => [r.dst, ...(r.casts ?? []), ...(r.wri
 const read = (r: OpRecord): Tensor[] => r.src.filter((t): t is Tensor => t !== undefined);
 const up = (n: number): number => alignUp(n, ALIGN);
 
-/** Lays out the records' intermediate results from address 0; `keep` are results the caller reads after the step. */
+/**
+ * Assigns intermediate results offsets from 0 on.
+ * @param keep results that the caller reads after the step
+ */
 export function createGraphPlan(records: readonly OpRecord[], keep: readonly Tensor[] = []): GraphPlan {
   const tensors = [...new Set(records.flatMap((r) => [...written(r), ...read(r)]))];
   const computeBytes = allocate(records, new Set(keep.map(base)));
@@ -67,8 +77,9 @@ export function createGraphPlan(records: readonly OpRecord[], keep: readonly Ten
 }
 
 /**
- * Gives every intermediate result an offset. Its memory is free again after its last reader (as in ggml-alloc), but not before the next
- * barrier: memory that is reused at once makes barriers necessary that no data asks for.
+ * Gives every intermediate result an offset. Its memory is free again after its last reader (as in
+ * ggml-alloc), but not before the next barrier: reusing memory at once would add barriers that no
+ * data needs.
  */
 function allocate(records: readonly OpRecord[], keep: ReadonlySet<Tensor>): number {
   const last = new Map<Tensor, number>();
@@ -99,31 +110,37 @@ function allocate(records: readonly OpRecord[], keep: ReadonlySet<Tensor>): numb
   return memory.end;
 }
 
-/** Adds the compute region's address to all intermediate results and views; leaves must have their address by now. */
+/**
+ * Adds the compute region's address to all intermediate results and views. Leaves must have
+ * addresses already.
+ */
 export function place(plan: GraphPlan, computeAt: number): void {
   const bases = new Set(plan.tensors.map(base).filter((t) => t.op !== 'leaf'));
   bases.forEach((t) => (t.data += computeAt));
   plan.tensors.forEach((t) => t.viewOf && (t.data = t.viewOf.data + t.viewOffset));
 }
 
-/** Bytes that a plan works in: its intermediate results, and the scratch of nth threads. Plans that run one after the other can share them. */
+/**
+ * Bytes of a plan's intermediate results and of the scratch of nth threads. Plans that run one
+ * after the other can share them.
+ */
 export const workBytes = (plan: GraphPlan, nth: number): number => up(plan.computeBytes) + plan.scratchSize * nth;
 
-/** Bytes of the arena that a plan takes in all. */
+/** Bytes of the arena for a plan and its work. */
 export const planBytes = (plan: GraphPlan, nth: number): number => workBytes(plan, nth) + plan.byteLength;
 
 export interface PlacedPlan {
-  /** Address of the plan's bytes: what a step is told to run. */
+  /** Address of the plan's bytes, which a step refers to. */
   readonly at: number;
-  /** Address of the first thread's scratch; the plan's scratchSize bytes further on is the next one's. */
+  /** Address of the first thread's scratch; the next thread's begins scratchSize bytes later. */
   readonly scratchAt: number;
-  /** What is to be written there. */
+  /** Returns the bytes to write at that address. */
   encode(): Uint8Array;
 }
 
 /**
- * Gives a plan workBytes() bytes of the arena from `workAt` on, and for itself those from `at` on, by default behind them. Leaves must have their addresses
- * by now.
+ * Gives a plan workBytes() bytes of the arena at `workAt`, and puts its own bytes at `at`, by
+ * default after them. Leaves must have addresses already.
  */
 export function placePlan(plan: GraphPlan, workAt: number, nth: number, at = workAt + workBytes(plan, nth)): PlacedPlan {
   place(plan, workAt);
@@ -131,7 +148,10 @@ export function placePlan(plan: GraphPlan, workAt: number, nth: number, at = wor
   return { at, scratchAt, encode: () => encodePlan(plan, at, scratchAt) };
 }
 
-/** Which records need a barrier before them: those that touch bytes that a record since the last barrier wrote, or write bytes that it read. */
+/**
+ * True for records that need a barrier before them: they touch bytes that a record since the last
+ * barrier wrote, or write bytes that it read.
+ */
 export function barriers(records: readonly OpRecord[]): boolean[] {
   type Range = readonly [from: number, to: number];
   const range = (t: Tensor): Range => [t.data, t.data + nbytes(t)];
@@ -149,7 +169,7 @@ export function barriers(records: readonly OpRecord[]): boolean[] {
   });
 }
 
-/** The plan's bytes for address `at`. All tensors have their addresses by now. */
+/** Bytes of a plan at address `at`. All tensors must have addresses already. */
 export function encodePlan(plan: GraphPlan, at: number, scratchAt: number): Uint8Array {
   const { tensors, records, scratchSize } = plan;
   const bytes = new Uint8Array(plan.byteLength);
@@ -181,7 +201,7 @@ export function encodePlan(plan: GraphPlan, at: number, scratchAt: number): Uint
     u32[w + OP.flags] = meet[i] ? OP_BARRIER : 0;
     u32[w + OP.dst] = address.get(r.dst)!;
     r.src.forEach((t, k) => t && (u32[w + OP.src + k] = address.get(t)!));
-    // A list: each form names the next.
+    // A linked list: each form has the address of the next.
     r.casts?.forEach((t, k) => (u32[k === 0 ? w + OP.casts : (address.get(r.casts![k - 1])! - at) / 4 + TENSOR.next] = address.get(t)!));
     u32[w + OP.cursor] = at + cursorsAt + i * 4;
     r.params.forEach((p, k) => (typeof p === 'number' ? (u32[w + OP.params + k] = p) : (f32[w + OP.params + k] = p.f)));

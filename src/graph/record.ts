@@ -1,12 +1,15 @@
-/** A record is one call of a kernel on all threads: what lower.ts makes of nodes, and plan.ts encodes. */
+/**
+ * A record is one call of a kernel on all threads. lower.ts makes records from nodes, plan.ts
+ * encodes them.
+ */
 import { type TypeTraits } from '../type-traits.ts';
 import type { OpCode } from './kernels.ts';
 import { contiguousNb, leaf, type Ne, type Tensor } from './tensor.ts';
 
-/** What explain() knows of an engine. */
+/** Facts of an engine that explain() uses. */
 export interface Explained {
   readonly threads: number;
-  /** The elements of a tensor that the host can read before the graph runs. */
+  /** Elements of a tensor, if the host can read them before the graph runs. */
   ints(t: Tensor): ArrayLike<number> | undefined;
 }
 
@@ -18,15 +21,18 @@ export interface OpRecord {
   readonly params: readonly (number | { f: number })[];
   /** dst in other types, written with it (assembly/ops/casts.ts). */
   readonly casts?: readonly Tensor[];
-  /** Sources that the kernel writes beside dst. */
+  /** Sources that the kernel also writes. */
   readonly writtenSrc?: readonly Tensor[];
-  /** Scratch bytes a thread needs. */
+  /** Scratch bytes of a thread. */
   readonly scratch?: number;
-  /** What was chosen and why, as explain() prints it. */
+  /** The choice and its reason, as explain() prints it. */
   readonly how?: string | ((of: Explained) => string);
 }
 
-/** A node that lowering adds: contiguous, by default of the shape of `like`, whose dimension that follows the batch it then has too. */
+/**
+ * A contiguous node that lowering adds. By default it has the shape of `like`, and follows the
+ * batch in the same dimension.
+ */
 export const temporary = (
   name: string,
   type: TypeTraits,

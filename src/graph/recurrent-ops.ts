@@ -1,4 +1,4 @@
-/** Recurrent layers over ordinary tensors, as ggml has them. @see ops.ts */
+/** Recurrent layers over ordinary tensors, as in ggml. @see ops.ts */
 import { TYPE } from '../type-traits.ts';
 import { softplus } from './elementwise-ops.ts';
 import { ints, mustBeRows, operand, type Operand } from './operands.ts';
@@ -7,7 +7,7 @@ import { convNode, delta_net, RUN_WORDS, selective_scan } from './recurrent.ts';
 import { constant, isContiguous, must, nelements, node, type Tensor } from './tensor.ts';
 import { permute, reshape, view } from './views.ts';
 
-/** Each sequence goes on from the state of its number. */
+/** Runs in which each sequence continues from the state with its number. */
 const runsOf = (sequences: number, tokens: number): Tensor =>
   constant('runs', TYPE.i32, [RUN_WORDS, sequences, 1, 1], () => {
     const runs = new Int32Array(RUN_WORDS * sequences);
@@ -15,7 +15,7 @@ const runsOf = (sequences: number, tokens: number): Tensor =>
     return new Uint8Array(runs.buffer);
   });
 
-/** The op with its result laid out as ggml has it: what it gives, and the states behind it. */
+/** The op with ggml's result: its output followed by the states. */
 const statesBehind = (y: Tensor, ne: readonly [number, number]): Tensor<'f32'> =>
   node(y.op, [...ne, 1, 1], { src: y.src, params: y.params });
 
@@ -24,8 +24,10 @@ const sequencesOf = (op: string, states: Tensor, x: Tensor): void =>
   must(!x.batch && states.ne[3] === x.ne[3], op, 'expected a state for each sequence', states, x);
 
 /**
- * ggml_ssm_conv: sx [d_conv - 1 + n_t, d_inner, n_s], the last values of each channel before the n_t new ones, and c [d_conv, d_inner], of 2 to 16 rows
- * -> f32 [d_inner, n_t, n_s]: each channel's last d_conv values, weighted. f32, f16 or bf16.
+ * ggml_ssm_conv: each channel's last d_conv values, weighted -> f32 [d_inner, n_t, n_s].
+ * `sx` [d_conv - 1 + n_t, d_inner, n_s]: for each channel, old values, then n_t new ones.
+ * `c` [d_conv, d_inner]; d_conv is 2 to 16.
+ * Both are f32, f16 or bf16.
  */
 export function ssm_conv(sx: Tensor, c: Operand): Tensor<'f32'> {
   mustBeRows('ssm_conv', sx, 'sx');
@@ -48,10 +50,14 @@ export function ssm_conv(sx: Tensor, c: Operand): Tensor<'f32'> {
 }
 
 /**
- * ggml_ssm_scan, the selective scan of Mamba 1 and 2: s [d_state, dim, n_head, cells], x [dim, n_head, n_tokens, n_seqs], dt [n_head, n_tokens, n_seqs] (its
- * softplus is taken here), A [1, n_head] (Mamba 2) or [d_state, n_head], B and C [d_state, n_group, n_tokens, n_seqs], ids i32 [n_seqs]: the state each
- * sequence goes on from; d_state is a multiple of 4, n_group divides n_head. f32, f16 or bf16 -> f32: the elements of x's shape, and behind them the new
- * states [d_state, dim, n_head, n_seqs]. An id outside gives NaN.
+ * ggml_ssm_scan, the selective scan of Mamba 1 and 2. f32, f16 or bf16 -> f32: the elements of x's
+ * shape, followed by the new states [d_state, dim, n_head, n_seqs].
+ * `s` [d_state, dim, n_head, cells]; d_state is a multiple of 4.
+ * `x` [dim, n_head, n_tokens, n_seqs].
+ * `dt` [n_head, n_tokens, n_seqs], before its softplus.
+ * `A` [1, n_head] (Mamba 2) or [d_state, n_head].
+ * `B` and `C` [d_state, n_group, n_tokens, n_seqs]; n_group divides n_head.
+ * `ids` i32 [n_seqs]: the state that each sequence continues from; an id out of range gives NaN.
  */
 export function ssm_scan(s: Tensor, x: Tensor, dt: Tensor, A: Operand, B: Tensor, C: Tensor, ids: Operand): Tensor<'f32'> {
   for (const [name, t] of Object.entries({ s, x, dt })) mustBeRows('ssm_scan', t, name);
@@ -72,10 +78,14 @@ export function ssm_scan(s: Tensor, x: Tensor, dt: Tensor, A: Operand, B: Tensor
 }
 
 /**
- * ggml_gated_delta_net: q and k [n, n_head_k, n_tokens, n_seqs], v [n, n_head, n_tokens, n_seqs], g [1 or n, n_head, n_tokens, n_seqs], beta [1, n_head,
- * n_tokens, n_seqs], state [n, n, n_head, n_seqs]; n is a multiple of 4, n_head_k divides n_head. f32, f16 or bf16 -> f32 [n * n_head, n_tokens * n_seqs + n *
- * n_seqs]: v's shape, and behind it the new states. For each token S = S e^g; S += k (beta (v - S k))^T; S q / sqrt n, where row j of a state belongs to
- * value j.
+ * ggml_gated_delta_net. f32, f16 or bf16 -> f32 [n * n_head, n_tokens * n_seqs + n * n_seqs]: v's
+ * shape, followed by the new states. For each token: S = S e^g; S += k (beta (v - S k))^T; the
+ * output is S q / sqrt n. Row j of a state belongs to value j.
+ * `q` and `k` [n, n_head_k, n_tokens, n_seqs]; n is a multiple of 4, n_head_k divides n_head.
+ * `v` [n, n_head, n_tokens, n_seqs].
+ * `g` [1 or n, n_head, n_tokens, n_seqs].
+ * `beta` [1, n_head, n_tokens, n_seqs].
+ * `state` [n, n, n_head, n_seqs].
  */
 export function gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, state: Tensor): Tensor<'f32'> {
   mustBeRows('gated_delta_net', v, 'v');

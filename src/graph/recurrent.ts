@@ -1,40 +1,50 @@
 /**
- * Recurrent layers as models have them: states that are kept in cells, and runs that say which of a step's tokens go on from which
- * (assembly/ops/recurrent.ts). recurrent-ops.ts has the same over ordinary tensors, as ggml has them.
+ * Recurrent layers of models: states lie in cells, and runs tell which cells a step's tokens
+ * continue from (assembly/ops/recurrent.ts). recurrent-ops.ts has the same over ordinary tensors,
+ * as in ggml.
  */
 import { mustBeRows } from './operands.ts';
 import { must, node, type Tensor } from './tensor.ts';
 import { permute, reshape } from './views.ts';
 
-/** i32 words of a run: how many tokens, the cell they go on from (below 0: from zeros), the cell that takes their state. */
+/**
+ * i32 words of a run: number of tokens, the cell that they continue from (below 0: from zeros), the
+ * cell for their state.
+ */
 export const RUN_WORDS = 3;
-/** Rows of a convolution's kernel at most (assembly/ops/recurrent.ts keeps so many pointers). */
+/** Most rows of a convolution's kernel (assembly/ops/recurrent.ts keeps this many pointers). */
 export const MOST_TAPS = 16;
 
-/** Where the tokens of a step find states, and where they leave them. */
+/** Cells that a step's tokens read states from and write states to. */
 export interface StateCells {
-  /** f32 [..., cells]: what is read. */
+  /** f32 [..., cells]: states that are read. */
   readonly from: Tensor;
-  /** The same shape: what is written, maybe the same memory. Undefined: nothing, or what lies behind the result (ssm_scan, gated_delta_net). */
+  /**
+   * The same shape, possibly the same memory: states that are written. undefined: nothing, or the
+   * part after the result (ssm_scan, gated_delta_net).
+   */
   readonly to: Tensor | undefined;
   /** i32 [RUN_WORDS, runs]. */
   readonly runs: Tensor;
 }
 
 export interface ConvOptions {
-  /** [n], added. */
+  /** [n], added to the result. */
   readonly bias?: Tensor | undefined;
-  /** The result goes through silu. */
+  /** Applies silu to the result. */
   readonly silu?: boolean;
 }
 
-/** x [n, n_tokens], weights [taps, n], states [n, taps - 1, 1, cells] -> f32 [n, n_tokens]: each channel's last `taps` values, weighted. */
+/**
+ * Each channel's last `taps` values, weighted: x [n, n_tokens], weights [taps, n], states [n, taps
+ * - 1, 1, cells] -> f32 [n, n_tokens].
+ */
 export function causal_conv(x: Tensor, weight: Tensor, states: StateCells, options: ConvOptions = {}): Tensor<'f32'> {
   const y = convNode(permute(x, 0, 2, 1, 3), weight, states, options);
   return reshape(y, x.ne, x.batch);
 }
 
-/** The same with tokens in dimension 2 and sequences in dimension 3 of x and the result. */
+/** The same, with tokens in dimension 2 and sequences in dimension 3 of x and of the result. */
 export function convNode(
   x: Tensor,
   weight: Tensor,
@@ -56,8 +66,12 @@ export function convNode(
 }
 
 /**
- * Mamba's scan: x [dim, n_head, n_tokens], dt (behind its softplus) [1, n_head, n_tokens], A [d_state or 1, n_head], B and C [d_state, n_group, n_tokens],
- * states [d_state, dim, n_head, cells] -> f32 as x. Dimension 3 counts sequences.
+ * Mamba's selective scan -> f32 in x's shape. Dimension 3 counts sequences.
+ * `x` [dim, n_head, n_tokens].
+ * `dt` [1, n_head, n_tokens], after its softplus.
+ * `A` [d_state or 1, n_head].
+ * `B` and `C` [d_state, n_group, n_tokens].
+ * `states` [d_state, dim, n_head, cells].
  */
 export function selective_scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, { from, to, runs }: StateCells): Tensor<'f32'> {
   for (const [name, t] of Object.entries({ x, dt, A, B, C })) mustBeRows('ssm_scan', t, name);
@@ -97,8 +111,13 @@ export function selective_scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: T
 }
 
 /**
- * The gated delta rule (arXiv 2412.06464): q and k [n, divides n_head, n_tokens], v [n, n_head, n_tokens], g [1 or n, n_head, n_tokens], beta [1, n_head,
- * n_tokens], states [n, n, n_head, cells] -> f32 as v. Head h has the q and k of head h modulo how many those have. Dimension 3 counts sequences.
+ * Gated delta rule (arXiv 2412.06464) -> f32 in v's shape. Head h uses head h mod (number of their
+ * heads) of q and k. Dimension 3 counts sequences.
+ * `q` and `k` [n, divides n_head, n_tokens].
+ * `v` [n, n_head, n_tokens].
+ * `g` [1 or n, n_head, n_tokens].
+ * `beta` [1, n_head, n_tokens].
+ * `states` [n, n, n_head, cells].
  */
 export function delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, { from, to, runs }: StateCells): Tensor<'f32'> {
   for (const [name, t] of Object.entries({ q, k, v, g, beta })) mustBeRows('gated_delta_net', t, name);

@@ -1,4 +1,4 @@
-/** The rotation that models and rope_ext (core/rope.ts) share: its angles come as a table. */
+/** Rotary embedding with a table of angles, for models and rope_ext (core/rope.ts). */
 import { oneOf } from '../options.ts';
 import { TYPE } from '../type-traits.ts';
 import { mustBe, mustBeRows } from './operands.ts';
@@ -7,7 +7,10 @@ import { isContiguous, must, nelements, node, type Tensor } from './tensor.ts';
 export type RopeMode = 'normal' | 'neox';
 export const ROPE_MODE = oneOf('normal', 'neox');
 
-/** ggml_rope_ext with its angles in `table` f32 [n_dims, n_ctx] (arch/rope-table.ts); a [head_dim, n_head, n_tokens, ne3] f32, f16 or bf16, pos i32 [n_tokens] -> a's shape and type. */
+/**
+ * ggml_rope_ext with its angles in `table` f32 [n_dims, n_ctx] (arch/rope-table.ts). a [head_dim,
+ * n_head, n_tokens, ne3] f32, f16 or bf16, pos i32 [n_tokens] -> a's shape and type.
+ */
 export function rope<T extends string>(
   a: Tensor<T>,
   pos: Tensor,

@@ -8,19 +8,21 @@ import { must, nelements, node, sameShape, type BatchDim, type Tensor } from './
 import { reshape } from './views.ts';
 
 export interface L2NormOptions {
-  /** The least length a row is divided by. */
+  /** Smallest length that a row is divided by. */
   eps: number;
 }
 
 export interface RmsNormOptions {
-  /** Added to the mean square under the root. Models bring their own, mostly 1e-5 or 1e-6. */
+  /**
+   * Added to the mean square before the square root. Models have their own, mostly 1e-5 or 1e-6.
+   */
   eps: number;
-  /** [ne0] that each row is multiplied by. */
+  /** [ne0], multiplies each row. */
   weight?: Operand | undefined;
 }
 
 export interface NormOptions extends RmsNormOptions {
-  /** [ne0] that is added to each row. */
+  /** [ne0], added to each row. */
   bias?: Operand | undefined;
 }
 
@@ -36,10 +38,13 @@ function normNode(op: 'norm' | 'rms_norm' | 'l2_norm', a: Tensor, { eps, ...rows
   return node(op, a.ne, { src: [a, weight, bias], params: { eps }, batch: a.batch });
 }
 
-/** ggml_rms_norm over dimension 0, times the weight if there is one. Norms: f32, f16 or bf16 -> f32 of the same shape. */
+/**
+ * ggml_rms_norm over dimension 0, times the weight if given. All norms: f32, f16 or bf16 -> f32 of
+ * the same shape.
+ */
 export const rms_norm = (a: Tensor, options: RmsNormOptions): Tensor<'f32'> =>
   normNode('rms_norm', a, checkOptions<RmsNormOptions>('rms_norm', options, { eps: EPS, weight: ROW }));
-/** ggml_norm (layer norm) over dimension 0, times the weight, plus the bias, where they are given. */
+/** ggml_norm (layer norm) over dimension 0, times the weight and plus the bias, if given. */
 export const norm = (a: Tensor, options: NormOptions): Tensor<'f32'> =>
   normNode('norm', a, checkOptions<NormOptions>('norm', options, { eps: EPS, weight: ROW, bias: ROW }));
 /** ggml_l2_norm: each row divided by the larger of its Euclidean length and eps. */
@@ -47,7 +52,10 @@ export const l2_norm = (a: Tensor, options: L2NormOptions): Tensor<'f32'> =>
   normNode('l2_norm', a, checkOptions<L2NormOptions>('l2_norm', options, { eps: EPS }));
 
 export interface FwhtOptions {
-  /** Elements that are transformed together, a divisor of ne0: 2^k, or 12, 20 or 28 times 2^k. Default ne0. */
+  /**
+   * Elements that are transformed together, a divisor of ne0: 2^k, or 12, 20 or 28 times 2^k.
+   * Default ne0.
+   */
   n?: number | undefined;
 }
 
@@ -63,12 +71,13 @@ function fwhtNode(op: 'fwht' | 'fwht_inplace', a: Tensor, options: FwhtOptions |
 }
 
 /**
- * The orthonormal Walsh-Hadamard transform of each n elements of a row (ggml_mul_mat by such a matrix, GGML_HINT_SRC0_IS_HADAMARD), in n log n steps:
- * f32, f16 or bf16 -> f32 of the same shape. It undoes itself. For n = m 2^k the matrix is the Kronecker product of a symmetric one of order m (Paley's
- * second construction) and Sylvester's.
+ * Orthonormal Walsh-Hadamard transform of each n elements of a row, in n log n steps (in ggml:
+ * ggml_mul_mat by such a matrix, GGML_HINT_SRC0_IS_HADAMARD). f32, f16 or bf16 -> f32 of the same
+ * shape. The transform is its own inverse. For n = m 2^k the matrix is the Kronecker product of a
+ * symmetric matrix of order m (Paley's second construction) and Sylvester's.
  */
 export const fwht = (a: Tensor, options?: FwhtOptions): Tensor<'f32'> => fwhtNode('fwht', a, options);
-/** The same of f32, and the result takes a's place in memory; nothing may need a's old values afterwards. */
+/** The same for f32, but a's memory gets the result; no op may need a's old values afterwards. */
 export const fwht_inplace = (a: Tensor, options?: FwhtOptions): Tensor<'f32'> => fwhtNode('fwht_inplace', a, options);
 
 export interface SoftMaxOptions {
@@ -76,13 +85,18 @@ export interface SoftMaxOptions {
   mask?: Operand | undefined;
   /** Default 1. */
   scale?: number | undefined;
-  /** Above 0: ALiBi (arXiv 2108.12409), the mask times a slope for each of dimension 2. Default 0. */
+  /**
+   * Above 0: ALiBi (arXiv 2108.12409), which multiplies the mask by a slope for each index of
+   * dimension 2. Default 0.
+   */
   maxBias?: number | undefined;
 }
 
 const SOFT_MAX_OPTIONS: Kinds<SoftMaxOptions> = { mask: OPERAND, scale: KIND.number, maxBias: KIND.atLeast0 };
 
-/** ggml_soft_max_ext: softmax(scale * a + slope * mask) over dimension 0, f32, f16 or bf16 -> f32. */
+/**
+ * ggml_soft_max_ext: softmax(scale * a + slope * mask) over dimension 0, f32, f16 or bf16 -> f32.
+ */
 export function soft_max(a: Tensor, options?: SoftMaxOptions): Tensor<'f32'> {
   const p = checkOptions<SoftMaxOptions>('soft_max', options, SOFT_MAX_OPTIONS);
   const { scale: s = 1, maxBias = 0 } = p;
@@ -134,7 +148,10 @@ export function mean(a: Tensor): Tensor<'f32'> {
   return rowsTo('sum_rows', 'mean', TYPE.f32, a, 1, { scale: 1 / a.ne[0] });
 }
 
-/** ggml_sum of all elements: f32, f16 or bf16 -> f32 [1]. Each row's sum is rounded to f32 before they are added. */
+/**
+ * ggml_sum of all elements: f32, f16 or bf16 -> f32 [1]. The sum of each row is rounded to f32
+ * before the sums are added.
+ */
 export function sum(a: Tensor): Tensor<'f32'> {
   mustBeRows('sum', a);
   must(!a.batch, 'sum', 'its dimensions follow the batch', a);
@@ -144,18 +161,24 @@ export function sum(a: Tensor): Tensor<'f32'> {
 }
 
 export interface ArgsortOptions {
-  /** 'desc': the largest first, 'asc': the smallest. Default 'desc'. */
+  /** 'desc': largest first; 'asc': smallest first. Default 'desc'. */
   order?: 'asc' | 'desc' | undefined;
 }
 
-/** ggml_argsort of each row of f32, f16 or bf16 -> i32 indices; equal elements keep their order, NaNs come last either way. */
+/**
+ * ggml_argsort of each row of f32, f16 or bf16 -> i32 indices. Equal elements keep their order;
+ * NaNs come last in both orders.
+ */
 export function argsort(a: Tensor, options?: ArgsortOptions): Tensor<'i32'> {
   const { order } = checkOptions<ArgsortOptions>('argsort', options, { order: oneOf('asc', 'desc') });
   mustBeRows('argsort', a);
   return rowsTo('top_k', 'argsort', TYPE.i32, a, a.ne[0], { ascending: order === 'asc' ? 1 : 0 });
 }
 
-/** ggml_top_k of each row of f32, f16 or bf16 -> i32 [k, ne1, ne2, ne3]: indices of the k largest in argsort's order. */
+/**
+ * ggml_top_k of each row of f32, f16 or bf16 -> i32 [k, ne1, ne2, ne3]: indices of the k largest
+ * elements in argsort's order.
+ */
 export function top_k(a: Tensor, k: number): Tensor<'i32'> {
   mustBeRows('top_k', a);
   checkValue('top_k', 'k', k, KIND.size);
@@ -163,7 +186,10 @@ export function top_k(a: Tensor, k: number): Tensor<'i32'> {
   return rowsTo('top_k', 'top_k', TYPE.i32, a, k, { ascending: 0 });
 }
 
-/** ggml_argmax -> i32 [ne1]: of each row of a matrix of f32, f16 or bf16 the index that argsort has first. */
+/**
+ * ggml_argmax of each row of a matrix of f32, f16 or bf16 -> i32 [ne1]: the index that argsort puts
+ * first.
+ */
 export function argmax(a: Tensor): Tensor<'i32'> {
   mustBeRows('argmax', a);
   must(a.ne[2] === 1 && a.ne[3] === 1, 'argmax', 'expected a matrix', a);
@@ -171,17 +197,20 @@ export function argmax(a: Tensor): Tensor<'i32'> {
 }
 
 export interface Pool1dOptions {
-  /** The largest or the average of a window. */
+  /** Largest element or average of a window. */
   kind: 'max' | 'avg';
   /** Elements of a window. */
   k: number;
-  /** From one window to the next. */
+  /** Elements from one window to the next. */
   s: number;
 }
 
 const POOL_1D_OPTIONS: Kinds<Pool1dOptions> = { kind: required(oneOf('max', 'avg')), k: required(KIND.size), s: required(KIND.size) };
 
-/** ggml_pool_1d without padding: the largest or the average of k elements, every s; f32, f16 or bf16 [n, ...] -> f32 [(n - k) / s + 1, ...]. */
+/**
+ * ggml_pool_1d without padding: largest element or average of k elements, every s elements. f32,
+ * f16 or bf16 [n, ...] -> f32 [(n - k) / s + 1, ...].
+ */
 export function pool_1d(a: Tensor, options: Pool1dOptions): Tensor<'f32'> {
   const { kind, k, s } = checkOptions<Pool1dOptions>('pool_1d', options, POOL_1D_OPTIONS);
   mustBeRows('pool_1d', a);
@@ -189,7 +218,11 @@ export function pool_1d(a: Tensor, options: Pool1dOptions): Tensor<'f32'> {
   return rowsTo('pool_1d', 'pool_1d', TYPE.f32, a, Math.floor((a.ne[0] - k) / s) + 1, { avg: kind === 'avg' ? 1 : 0, k, s });
 }
 
-/** Embeddings by mean pooling: row i of the result is the mean of rows from[i] .. from[i] + count[i] of a [n, n_tokens]; from and count i32 [k] -> f32 [n, k]. Rows outside give a row of NaN. */
+/**
+ * Mean pooling of embeddings: row i of the result is the mean of rows from[i] to before from[i] +
+ * count[i] of a [n, n_tokens]. from and count i32 [k] -> f32 [n, k]. Rows out of range give a row
+ * of NaN.
+ */
 export function mean_of_rows(a: Tensor, first: Operand, counts: Operand): Tensor<'f32'> {
   mustBeRows('mean_of_rows', a);
   const from = ints('mean_of_rows', 'from', first);
@@ -207,8 +240,9 @@ export function mean_of_rows(a: Tensor, first: Operand, counts: Operand): Tensor
 }
 
 /**
- * Rows added up by weights, as the experts of a token are: a [n, k, m, ne3] and weights [1, k, m, ne3] of f32, f16 or bf16 -> f32 [n, m, ne3]:
- * (a_0 w_0 + a_1 w_1) + a_2 w_2 and so on, each product and sum rounded, as ggml_mul and ggml_add round them.
+ * Weighted sum of rows, as for the experts of a token: a [n, k, m, ne3] and weights [1, k, m, ne3]
+ * of f32, f16 or bf16 -> f32 [n, m, ne3]. Computes (a_0 w_0 + a_1 w_1) + a_2 w_2 and so on; each
+ * product and sum is rounded, as by ggml_mul and ggml_add.
  */
 export function weighted_sum(a: Tensor, by: Operand): Tensor<'f32'> {
   mustBeRows('weighted_sum', a);

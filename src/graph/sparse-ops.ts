@@ -1,6 +1,7 @@
 /**
- * Products of which only some rows count: the neurons, or heads, that fire for a token (the operators of PowerInfer, arXiv 2312.12456). As in ops.ts, shapes
- * and types are checked before anything runs: ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE, ERR_INVALID_ARGUMENT.
+ * Products with selected rows: the neurons, or heads, that fire for a token (the operators of
+ * PowerInfer, arXiv 2312.12456). As in ops.ts, shapes and types are checked before anything runs:
+ * ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE, ERR_INVALID_ARGUMENT.
  */
 import { QuantletError } from '../errors.ts';
 import { checkOptions, KIND, type Kinds } from '../options.ts';
@@ -9,34 +10,42 @@ import { OPERAND, ROW, TENSOR, ints, mustBe, mustBeRows, mustBeTensor, operand, 
 import { must, nelements, node, type Tensor } from './tensor.ts';
 import { mustBeReadable } from './vec-dot-type.ts';
 
-/** Which rows count. */
+/** Selection of rows. */
 export interface AxpyHeadOptions {
   /**
-   * Rows whose element of idx is at least this count; it may be infinite, and a NaN is not at least anything. Left out: rows whose element is not 0, as
-   * ReLU leaves them.
+   * Selects rows whose element of idx is at least this. May be infinite; a NaN is never selected.
+   * If undefined, rows whose element is not 0 are selected, as after a ReLU.
    */
   threshold?: number | undefined;
-  /** Without a threshold, rows whose element a ReLU would leave: those above 0. Default false. A NaN counts, as it does for what is not 0. */
+  /**
+   * Without a threshold: selects rows whose element is above 0, as a ReLU would keep. Default
+   * false. A NaN is selected, as without relu.
+   */
   relu?: boolean | undefined;
 }
 
 export interface AxpyOptions extends AxpyHeadOptions {
   /**
-   * i32 [rows of the weights]: the weights are a bucket of rows of a larger matrix, and this says which of its rows each is. Rows outside the bucket count
-   * for nothing, neither does an entry that is no row, and of two entries that name one row the last stays.
+   * i32 [rows of the weights]: the weights are a bucket of rows of a larger matrix, and this maps
+   * each to its row there. Rows outside the bucket contribute nothing, and neither do entries out
+   * of range. Of two entries for one row the last is used.
    */
   row_lookup?: Operand | undefined;
   /**
-   * The same weights once more, packed, for columns most of whose rows count. Of axpy's they are not transposed, and idx is x itself; there columns that
-   * take them have the bits of mul_mat, others those of f32 sums.
+   * The same weights, packed, for columns that select most rows. In axpy they are not transposed,
+   * and idx must be x; columns that use them have the bits of mul_mat, other columns those of f32
+   * sums.
    */
   dense?: Tensor | undefined;
 }
 
 export interface MulMatSparseOptions extends AxpyOptions {
-  /** Rows of the result. Default: as many as idx has. Those beyond are 0. */
+  /** Rows of the result. Default: as many as idx has. Rows beyond these are 0. */
   result_ne0?: number | undefined;
-  /** f32, f16 or bf16, as many elements as idx: what the products are multiplied by, as by the gates of gated units. */
+  /**
+   * f32, f16 or bf16, as many elements as idx: factors of the products, such as the gates of gated
+   * units.
+   */
   times?: Operand | undefined;
 }
 
@@ -44,7 +53,10 @@ const AXPY_HEAD_OPTIONS: Kinds<AxpyHeadOptions> = { threshold: KIND.number, relu
 const AXPY_OPTIONS: Kinds<AxpyOptions> = { ...AXPY_HEAD_OPTIONS, row_lookup: ROW, dense: TENSOR };
 const MUL_MAT_SPARSE_OPTIONS: Kinds<MulMatSparseOptions> = { ...AXPY_OPTIONS, result_ne0: KIND.size, times: OPERAND };
 
-/** What says which rows count: a threshold, or for elements that are not 0 what they are not below; and how many rows stand behind an element. */
+/**
+ * Parameters of the selection: a threshold; for elements that are not 0, the bound that they may
+ * not be below; and the number of rows per element.
+ */
 function counting(op: string, { threshold, relu }: AxpyHeadOptions, per = 1): Record<string, number> {
   if (relu && threshold !== undefined)
     throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: threshold is ${threshold} and relu is true; expected one of them`);
@@ -57,7 +69,7 @@ interface Checked {
   readonly lookup: Tensor | undefined;
 }
 
-/** `ne0`: what columns of x have. */
+/** @param ne0 expected ne0 of x */
 function check(op: string, w: Tensor, activations: Operand, which: Operand, { row_lookup }: AxpyOptions, ne0?: number): Checked {
   mustBeTensor(op, 'w', w);
   mustBeReadable(op, w);
@@ -82,9 +94,12 @@ function check(op: string, w: Tensor, activations: Operand, which: Operand, { ro
 }
 
 /**
- * PowerInfer's ggml_mul_mat_idx: w [k, rows] of a type with packed products, packed or plain; x [k, tokens] and idx [n, tokens], f32, f16 or bf16
- * -> f32 [n, tokens], a column's products with the rows that count, each with the bits that mul_mat by the packed weights gives it, and 0 elsewhere. Without
- * row_lookup n is rows. Plain rows are read one by one; of packed weights, 16 rows where one of them counts.
+ * PowerInfer's ggml_mul_mat_idx: the products of each column with its selected rows, and 0
+ * elsewhere. Each product has the bits that mul_mat by the packed weights gives.
+ * The result is f32 [n, tokens].
+ * `w` [k, rows], of a type with packed products, packed or plain. Plain rows are read one by one.
+ * Packed rows are read 16 at a time if one of the 16 is selected.
+ * `x` [k, tokens] and `idx` [n, tokens], f32, f16 or bf16. Without row_lookup, n is rows.
  */
 export function mul_mat_sparse(w: Tensor, x: Operand, idx: Operand, options?: MulMatSparseOptions): Tensor<'f32'> {
   const op = 'mul_mat_sparse';
@@ -115,9 +130,13 @@ export function mul_mat_sparse(w: Tensor, x: Operand, idx: Operand, options?: Mu
 }
 
 /**
- * PowerInfer's ggml_axpy: the transposed product. w_t [n, rows] of any type, plain; x and idx [rows, tokens] (with row_lookup any number of elements), f32,
- * f16 or bf16 -> f32 [n, tokens], for each column the sum of x[row] times row over the rows that count, in their order, in f32. Of f32, f16 and bf16 weights
- * these are the bits that mul_mat by the packed, not transposed, weights gives for x that is 0 elsewhere.
+ * PowerInfer's ggml_axpy, the transposed product. For each column, the sum of x[row] times row over
+ * the selected rows, in their order, in f32. The result is f32 [n, tokens].
+ * `w_t` [n, rows] of any type, plain.
+ * `x` and `idx` [rows, tokens], f32, f16 or bf16; with row_lookup any number of elements.
+ *
+ * For f32, f16 and bf16 weights, the bits are those of mul_mat by the packed weights, not
+ * transposed, for an x that is 0 for all rows that are not selected.
  */
 export function axpy(w_t: Tensor, x: Operand, idx: Operand, options?: AxpyOptions): Tensor<'f32'> {
   const op = 'axpy';
@@ -144,8 +163,8 @@ export function axpy(w_t: Tensor, x: Operand, idx: Operand, options?: AxpyOption
 }
 
 /**
- * PowerInfer's ggml_axpy over heads (Deja Vu, arXiv 2310.17157): as axpy, where idx [heads, tokens] says which heads count: head h is the rows from
- * h * rows / heads on.
+ * PowerInfer's ggml_axpy over heads (Deja Vu, arXiv 2310.17157). As axpy, but idx [heads, tokens]
+ * selects heads: head h is the rows from h * rows / heads on.
  */
 export function axpy_head(w_t: Tensor, x: Operand, idx: Operand, options?: AxpyHeadOptions): Tensor<'f32'> {
   const op = 'axpy_head';

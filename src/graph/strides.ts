@@ -1,13 +1,13 @@
 /**
- * Checks records against what their kernels take (kernels.ts): lower.ts copies operands whose strides do not fit, and a record that still does not fit is
- * refused.
+ * Checks that kernels accept the operands of records (kernels.ts). lower.ts copies operands whose
+ * strides do not fit; records that still do not fit are refused.
  */
 import { KERNELS, type Operands, type Strides } from './kernels.ts';
 import { COPY } from './layout.ts';
 import type { OpRecord } from './record.ts';
 import { hasContiguousRows, isContiguous, nbytes, refuse, type Tensor } from './tensor.ts';
 
-/** CPY's ways by their p0 (layout.ts COPY). */
+/** Modes of CPY by their p0 (layout.ts COPY). */
 const COPIES: { readonly [way: number]: Operands } = {
   [COPY.rows]: { dst: 'rows', src: ['rows'], inPlace: [0] },
   [COPY.elements]: { dst: 'any', src: ['any'], inPlace: [0] },
@@ -22,18 +22,24 @@ const meets = (strides: Strides, t: Tensor): boolean => strides === 'any' || (st
 
 export const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
 
-/** Whether two tensors may have bytes in common: they look into one memory, and the ranges from first to last byte meet. */
+/**
+ * True if two tensors may share bytes: they are views of the same memory, and their ranges of bytes
+ * overlap.
+ */
 export const shareMemory = (a: Tensor, b: Tensor): boolean =>
   baseOf(a) === baseOf(b) && a.viewOffset < b.viewOffset + nbytes(b) && b.viewOffset < a.viewOffset + nbytes(a);
 
-/** Whether element i of one is element i of the other, for every i. */
+/** True if both tensors have the same elements in the same places. */
 const isSame = (a: Tensor, b: Tensor): boolean =>
   baseOf(a) === baseOf(b) &&
   a.viewOffset === b.viewOffset &&
   a.type === b.type &&
   a.ne.every((n, i) => n === b.ne[i] && (n === 1 || a.nb[i] === b.nb[i]));
 
-/** Whether a kernel can take source i of a record as it lies: its strides fit, and it shares no memory with dst, or is dst itself where that is allowed. */
+/**
+ * True if the kernel can read source i of a record without a copy: the strides fit, and the source
+ * shares no memory with dst, or is dst where the kernel allows that.
+ */
 export function fits(record: OpRecord, i: number): boolean {
   const { dst, src } = record;
   const s = src[i];

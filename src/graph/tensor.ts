@@ -1,6 +1,7 @@
 /**
- * A graph in ggml's vocabulary: plain nodes that name their op and sources. Nothing is computed here; plan.ts orders them,
- * gives them memory and writes the records that the kernels read. Here: what a tensor is, leaves and views; ops.ts has the rest.
+ * A graph in ggml's vocabulary: plain nodes that name their op and sources. Nothing is computed
+ * here: plan.ts orders the nodes, allocates their memory and writes the records that the kernels
+ * read. This file has tensors, leaves and nodes; ops.ts has the ops.
  */
 import { QuantletError, tell } from '../errors.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
@@ -9,47 +10,57 @@ import type { Layout } from './layout.ts';
 
 export type Ne = readonly [number, number, number, number];
 
-/** What there is of a batch: its tokens, those whose results are wanted, and the others. In the order of begin() (assembly/runtime/compute.ts). */
+/**
+ * Counts of a batch: its tokens, those whose results are wanted, and the others. In the order of
+ * begin() (assembly/runtime/compute.ts).
+ */
 export const BATCH_COUNTS = ['tokens', 'outputs', 'others'] as const;
 export type BatchCount = (typeof BATCH_COUNTS)[number];
 
-/** How many of them a step has. */
+/** Value of a count in a step. */
 export const inStep = (by: BatchCount, nTokens: number, nOutputs: number): number =>
   by === 'tokens' ? nTokens : by === 'outputs' ? nOutputs : nTokens - nOutputs;
 
-/** A dimension that follows the batch: its capacity is in `ne`, its value of the moment is written by begin(). */
+/**
+ * A dimension that follows the batch. `ne` has its capacity; begin() writes its value for each
+ * step.
+ */
 export interface BatchDim {
   readonly dim: 0 | 1 | 2 | 3;
   readonly by: BatchCount;
 }
 
-/** What makes a node: a kernel by its name, or what is lowered to several; leaves and views need none. */
+/**
+ * Op of a node: the name of a kernel, or an op that is lowered to several. Leaves and views need no
+ * kernel.
+ */
 export type NodeOp = 'leaf' | 'view' | 'concat' | 'pad' | 'mul_mat_id' | 'flash_attn_ext' | Lowercase<OpCode>;
 
 /**
- * ggml_tensor: `ne` elements and `nb` byte strides per dimension, dimension 0 fastest. Made by leaf(), views and ops, never by hand.
- * `T` is its type's name, where TypeScript can tell: Tensor<'f32'> is read as a Float32Array.
+ * ggml_tensor: `ne` elements and `nb` byte strides per dimension, dimension 0 fastest. Made by
+ * leaf(), views and ops, never by hand. `T` is the name of its type, if TypeScript can tell:
+ * Tensor<'f32'> is read as a Float32Array.
  */
 export interface Tensor<T extends string = string> {
   readonly op: NodeOp;
-  /** What messages and explain() call it. @see set_name */
+  /** Name in messages and explain(). @see set_name */
   readonly name: string;
   readonly type: TypeTraits<T>;
   readonly ne: Ne;
   readonly nb: Ne;
   readonly src: readonly (Tensor | undefined)[];
-  /** Numbers the kernel takes; a field's meaning is the op's. */
+  /** Numeric parameters of the op; the op defines their meaning. */
   readonly params: Readonly<Record<string, number>>;
   /** The dimension that follows a model's batch. @internal */
   readonly batch: BatchDim | undefined;
-  /** The tensor whose memory a view looks into, and where. */
+  /** The tensor whose memory a view uses, and the view's offset in bytes. */
   readonly viewOf: Tensor | undefined;
   readonly viewOffset: number;
-  /** A constant leaf's bytes, made when they are wanted. @internal */
+  /** Returns the bytes of a constant leaf. @internal */
   readonly values: (() => Uint8Array) | undefined;
-  /** Whose memory the leaves lie in; undefined where the graph's maker sees to that. @internal */
+  /** Owner of the leaves' memory; undefined if whoever builds the graph allocates it. @internal */
   readonly owner: object | undefined;
-  /** Whether its rows are packed. @internal */
+  /** Form of its rows, plain or packed. @internal */
   layout: Layout;
   /** Address in the arena; leaves get theirs from their owner, nodes from the plan. @internal */
   data: number;
@@ -73,7 +84,10 @@ export interface NodeInit<T extends string> {
   owner?: object;
 }
 
-/** A node; `name` is what messages call it. @throws ERR_TENSOR_SHAPE where sources are of two engines */
+/**
+ * Makes a node; messages call it `name`.
+ * @throws ERR_TENSOR_SHAPE for sources of two engines
+ */
 export function node<T extends string = 'f32'>(op: NodeOp, ne: Ne, init: NodeInit<T> = {}): Tensor<T> {
   const type = init.type ?? (TYPE.f32 as TypeTraits as TypeTraits<T>);
   const src = init.src ?? [];
@@ -115,7 +129,7 @@ export const must = (ok: boolean, op: string, why: string, ...tensors: (Tensor |
   if (!ok) refuse(op, why, ...tensors);
 };
 
-/** Bytes from the first to behind the last element. */
+/** Bytes from the first element to the end of the last. */
 export const nbytes = (t: Tensor): number =>
   t.type.blckSize > 1
     ? rowSize(t.type, t.ne[0]) + (t.ne[1] - 1) * t.nb[1] + (t.ne[2] - 1) * t.nb[2] + (t.ne[3] - 1) * t.nb[3]
@@ -123,14 +137,17 @@ export const nbytes = (t: Tensor): number =>
 
 export const nelements = (t: Tensor): number => t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3];
 
-/** No gaps, in order (ggml_is_contiguous). */
+/** True if elements lie in order, without gaps (ggml_is_contiguous). */
 export const isContiguous = (t: Tensor): boolean =>
   contiguousNb(t.type, t.ne).every((n, i) => t.nb[i] === n || (t.ne[i] === 1 && (i > 0 || t.type.blckSize === 1)));
 
-/** A row's elements lie side by side. */
+/** True if the elements of a row are contiguous. */
 export const hasContiguousRows = (t: Tensor): boolean => t.nb[0] === t.type.typeSize;
 
-/** Whether elements may lie in one place (repeats by nb 0, windows that slide): such a tensor can be read, but not written. */
+/**
+ * True if elements may share memory (repeats by nb 0, sliding windows): such a tensor can be read,
+ * but not written.
+ */
 export function overlapsItself(t: Tensor): boolean {
   const dims = [0, 1, 2, 3].filter((i) => t.ne[i] > (i === 0 ? t.type.blckSize : 1)).sort((i, j) => t.nb[i] - t.nb[j] || i - j);
   let end = t.type.typeSize;
@@ -143,10 +160,14 @@ export function overlapsItself(t: Tensor): boolean {
 
 export const sameShape = (a: Tensor, b: Tensor): boolean => a.ne.every((n, i) => n === b.ne[i]);
 
-/** What should be a list of numbers, in a message. */
+/** A supposed list of numbers, as text for a message. */
 export const list = (given: unknown): string => (Array.isArray(given) ? `[${given.map(tell).join(', ')}]` : tell(given));
 
-/** [n0, 1, 1, 1] and so on. @throws ERR_TENSOR_SHAPE where a dimension is not a whole number above 0, or there are more than four */
+/**
+ * [n0, 1, 1, 1] and so on.
+ * @throws ERR_TENSOR_SHAPE if a dimension is not a whole number above 0, or if there are more than
+ * four
+ */
 export function fourDims(op: string, ne: readonly number[]): Ne {
   if (!Array.isArray(ne) || ne.length === 0 || ne.length > 4 || ne.some((n) => !Number.isSafeInteger(n) || n < 1)) {
     throw new QuantletError('ERR_TENSOR_SHAPE', `${op}: ne is ${list(ne)}; expected one to four whole numbers of at least 1`);
@@ -154,10 +175,10 @@ export function fourDims(op: string, ne: readonly number[]): Ne {
   return [ne[0], ne[1] ?? 1, ne[2] ?? 1, ne[3] ?? 1];
 }
 
-/** Memory that exists before the graph runs: weights, caches, inputs. */
+/** A tensor whose memory exists before the graph runs: weights, caches, inputs. */
 export const leaf = <T extends string>(name: string, type: TypeTraits<T>, ne: Ne, batch?: BatchDim, owner?: object): Tensor<T> =>
   node('leaf', ne, { name, type, batch, owner });
 
-/** A leaf whose bytes the graph brings along. */
+/** A leaf with bytes of its own. */
 export const constant = <T extends string>(name: string, type: TypeTraits<T>, ne: Ne, values: () => Uint8Array): Tensor<T> =>
   node('leaf', ne, { name, type, values });

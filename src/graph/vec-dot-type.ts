@@ -1,15 +1,18 @@
-/** Which types have kernels, and ggml's type_traits.vec_dot_type: what activations become before they meet weights of a type. */
+/**
+ * Types that have kernels, and ggml's type_traits.vec_dot_type: the type that activations are
+ * converted to before they are multiplied by weights of a type.
+ */
 import { QuantletError } from '../errors.ts';
 import { mustBe, isFloat } from './operands.ts';
 import { TYPE, isMx, namesOf, typesWith, type TypeTraits } from '../type-traits.ts';
 import { shape, type Tensor } from './tensor.ts';
 
-/** The vec_dot_type, or undefined for a type without vec_dot. */
+/** vec_dot_type of a type, or undefined if it has no vec_dot. */
 export function vecDotType({ kernels }: TypeTraits): TypeTraits | undefined {
   return kernels?.vecDotType && TYPE[kernels.vecDotType];
 }
 
-/** @throws ERR_UNSUPPORTED_TYPE where rows of `t` cannot be read, naming the op and the shapes */
+/** @throws ERR_UNSUPPORTED_TYPE if rows of `t` cannot be read, naming the op and the shapes */
 export function mustBeReadable(op: string, t: Tensor, other?: Tensor): void {
   if (t.type.kernels) return;
   throw new QuantletError(
@@ -19,9 +22,9 @@ export function mustBeReadable(op: string, t: Tensor, other?: Tensor): void {
 }
 
 /**
- * Activations b that weights a can meet: floats, blocks of the weights' vec_dot_type, and MX blocks where both are MX: these are made f32, which is exact, and
- * so is each product of two elements (as long as it is in f32's range); sums are of f32.
- *
+ * Checks that weights a can be multiplied by activations b. b may be floats, blocks of the weights'
+ * vec_dot_type, or MX blocks if a is MX too. MX blocks are converted to f32, which is exact, as are
+ * products of two elements within f32's range; sums are rounded to f32.
  * @throws ERR_UNSUPPORTED_TYPE
  */
 export function mustMeet(op: string, a: Tensor, b: Tensor): void {

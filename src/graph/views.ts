@@ -1,4 +1,4 @@
-/** Other shapes of the same memory: nothing is copied. */
+/** Views: other shapes of the same memory. Nothing is copied. */
 import { QuantletError, tell } from '../errors.ts';
 import { checkOptions, KIND, type Kinds } from '../options.ts';
 import { mustBeTensor } from './operands.ts';
@@ -17,7 +17,7 @@ import {
 } from './tensor.ts';
 
 export interface ViewOptions {
-  /** Strides of dimensions 1 to 3 in bytes, 0 repeats a row; those not given are contiguous. */
+  /** Strides of dimensions 1 to 3 in bytes; 0 repeats a row. Missing ones are contiguous. */
   nb?: readonly number[] | undefined;
   /** Bytes from the first element of the tensor. Default 0. */
   offset?: number | undefined;
@@ -32,7 +32,7 @@ const VIEW_OPTIONS: Kinds<ViewOptions> = {
 };
 
 /**
- * ggml_set_name: what messages and explain() call the tensor from now on; returns the tensor.
+ * ggml_set_name: sets the tensor's name in messages and explain(), and returns the tensor.
  * @throws ERR_INVALID_ARGUMENT
  */
 export function set_name<T extends Tensor>(t: T, name: string): T {
@@ -43,8 +43,9 @@ export function set_name<T extends Tensor>(t: T, name: string): T {
 }
 
 /**
- * ggml_reshape: the same contiguous elements, of any type, under one to four other dimensions. The batch dimension, if any, is the last of both.
- * @throws ERR_TENSOR_SHAPE where the counts differ or `a` has gaps (cont() it first)
+ * ggml_reshape: the same contiguous elements, of any type, with one to four other dimensions. The
+ * batch dimension, if any, is the last of both.
+ * @throws ERR_TENSOR_SHAPE if the numbers of elements differ or `a` has gaps (use cont() first)
  */
 export function reshape<T extends string>(a: Tensor<T>, to: readonly number[], batch: BatchDim | undefined = a?.batch): Tensor<T> {
   mustBeTensor('reshape', 'a', a);
@@ -62,7 +63,7 @@ export function reshape<T extends string>(a: Tensor<T>, to: readonly number[], b
 
 /**
  * ggml_view_4d: a window of one to four dimensions into the memory of `a`, of any type.
- * @throws ERR_TENSOR_SHAPE where it reaches beyond `a` or cuts a block
+ * @throws ERR_TENSOR_SHAPE if the window reaches beyond `a` or cuts a block
  */
 export function view<T extends string>(
   a: Tensor<T>,
@@ -96,7 +97,11 @@ export function view<T extends string>(
   return v;
 }
 
-/** ggml_permute: dimension i becomes dimension axes[i]; any type, blocks keep dimension 0 in its place. @throws ERR_TENSOR_SHAPE */
+/**
+ * ggml_permute: dimension i becomes dimension axes[i]. Any type; block types keep dimension 0 in
+ * place.
+ * @throws ERR_TENSOR_SHAPE
+ */
 export function permute<T extends string>(a: Tensor<T>, ...axes: readonly [number, number, number, number]): Tensor<T> {
   mustBeTensor('permute', 'a', a);
   must(
@@ -113,7 +118,10 @@ export function permute<T extends string>(a: Tensor<T>, ...axes: readonly [numbe
   return node('view', ne as unknown as Ne, { type: a.type, nb: nb as unknown as Ne, batch, viewOf: a, src: [a] });
 }
 
-/** ggml_transpose: [n, m, ne2, ne3] of unquantised elements -> [m, n, ne2, ne3]. @throws ERR_TENSOR_SHAPE for blocks */
+/**
+ * ggml_transpose: [n, m, ne2, ne3] of unquantised elements -> [m, n, ne2, ne3].
+ * @throws ERR_TENSOR_SHAPE for block types
+ */
 export const transpose = <T extends string>(a: Tensor<T>): Tensor<T> => {
   mustBeTensor('transpose', 'a', a);
   return permute(a, 1, 0, 2, 3);
