@@ -1,4 +1,7 @@
-/** What quantlet/core exports on every platform, besides createEngine and loadModel. Modules whose name ends in -ops export public ops alone, but for attention-ops. */
+/**
+ * Exports of quantlet/core on every platform, in addition to createEngine and loadModel. Modules
+ * whose name ends in -ops export only public ops, except attention-ops.
+ */
 import { QuantletError, tell } from '../errors.ts';
 import type { Plan } from './engine.ts';
 
@@ -20,7 +23,7 @@ export * from '../graph/recurrent-ops.ts';
 export * from '../graph/row-ops.ts';
 export * from '../graph/sparse-ops.ts';
 
-/** The kernels a plan takes, in words: one line a record. */
+/** Describes the kernels of a plan, one line per record. */
 export function explain(plan: Plan): string {
   if (typeof plan?.explain !== 'function') throw new QuantletError('ERR_INVALID_ARGUMENT', `explain: expected a plan, got ${tell(plan)}`);
   return plan.explain();

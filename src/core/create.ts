@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
- * Makes the tensor API's engine. Models use the same backend, graph, plans and kernels (src/engine/); here the graph is the caller's.
+ * Creates the engine of the tensor API. Models use the same backend, graph, plans and kernels
+ * (src/engine/); here the graph is the caller's.
  */
 import { createCpuBackend } from '../engine/cpu-backend.ts';
 import type { Platform } from '../engine/platform.ts';
@@ -26,7 +27,7 @@ import { Turns } from './turns.ts';
 
 const DEFAULT_BYTES = 64 << 20;
 
-/** `wasm` is an option of entry/core.ts, which has taken it by now. */
+/** `wasm` is an option of entry/core.ts, which has already used it. */
 const ENGINE_OPTIONS: Kinds<EngineOptions & { wasm?: unknown }> = {
   threads: THREADS,
   memoryBytes: KIND.size,
@@ -143,7 +144,10 @@ function newTensor<T extends string>(memory: TensorMemory, type: T, ne: readonly
   return t;
 }
 
-/** Reads rows of blocks as f32, a row at a time through kernels of its own, so that it does not wait for a plan that runs. */
+/**
+ * Dequantises rows of blocks to f32, one at a time, with kernels of its own, so that it does not
+ * wait for a running plan.
+ */
 function createDequantizer(memory: TensorMemory, load: () => Kernels): (t: Tensor, blocks: Uint8Array) => Float32Array {
   let kernels: Kernels | undefined;
   return (t, blocks) => {

@@ -1,13 +1,22 @@
-/** A tensor's elements as typed arrays: which array a type takes, what else is converted on the way in and out, and how elements with strides become one. */
+/**
+ * Elements of tensors as typed arrays: the array of each type, conversions on the way in and out,
+ * and copies of strided elements into one array.
+ */
 import { QuantletError, tell } from '../errors.ts';
 import { arrayName, flatten, type Numbers } from '../graph/operands.ts';
 import { contiguousNb, isContiguous, nbytes, nelements, refuse, shape, type Tensor } from '../graph/tensor.ts';
 import { toBf16, fromBf16, fromF16, toF16 } from './float16.ts';
 
-/** Float16Array where the runtime has one (Node 24, browsers of 2025; TypeScript knows it from lib esnext.float16), else the bits as Uint16Array. */
+/**
+ * Float16Array if the runtime has it (Node 24, browsers of 2025; TypeScript knows it from lib
+ * esnext.float16), else the bits as Uint16Array.
+ */
 export type Halves = (typeof globalThis extends { Float16Array: { prototype: infer A } } ? A : never) | Uint16Array;
 
-/** What each type is read as. bf16: the bits as Uint16Array; quantised types: their blocks as Uint8Array. */
+/**
+ * Array type of each tensor type. bf16: the bits as Uint16Array. Quantised types: their blocks as
+ * Uint8Array.
+ */
 export interface DataByType {
   f32: Float32Array;
   f64: Float64Array;
@@ -21,16 +30,18 @@ export interface DataByType {
 
 export type TensorData = DataByType[keyof DataByType] | Uint8Array;
 
-/** What a tensor of type T is read as, where TypeScript can tell the type. */
+/** Array type of a tensor of type T, if TypeScript can tell the type. */
 export type DataOf<T extends string> = string extends T ? TensorData : T extends keyof DataByType ? DataByType[T] : Uint8Array;
 
 /**
- * What tensors are filled with: the type's own array; its bytes as Uint8Array; numbers, in one list of all elements in ne order or in lists of
- * lists (the innermost is dimension 0); one number for all elements. Float16Array, Float32Array and Float64Array are rounded to any float type.
+ * Data to fill a tensor with: an array of the tensor's own type, or its bytes as Uint8Array.
+ * Numbers may be one list of all elements in ne order, lists of lists (the innermost is
+ * dimension 0), or one number for all elements. Float16Array, Float32Array and Float64Array are
+ * rounded to any float type.
  */
 export type Data = Numbers | BigInt64Array | readonly bigint[];
 
-/** Numbers read as floats whatever the tensor's type is. */
+/** Floats that numbers are read as, whatever the tensor's type. */
 export type ReadAs = 'f32' | 'f64';
 
 interface ArrayType {
@@ -53,13 +64,19 @@ const ARRAYS: { readonly [type: string]: ArrayType } = {
 const arrayOf = (t: Tensor): ArrayType => ARRAYS[t.type.name] ?? Uint8Array;
 
 const FLOAT_ARRAYS = ['Float16Array', 'Float32Array', 'Float64Array'];
-/** Arrays that hold a type's elements as they are, whatever this runtime reads it as. */
+/**
+ * Names of arrays that hold a type's elements unchanged, even if this runtime reads the type as
+ * another array.
+ */
 const OWN: { readonly [type: string]: readonly string[] } = { f16: ['Float16Array', 'Uint16Array'] };
 
 const BITS: { readonly [type: string]: number } = { i8: 8, i16: 16, i32: 32, i64: 64 };
 const isFloatType = (type: string): boolean => type in ARRAYS && !(type in BITS);
 
-/** Numbers as elements of t. @throws ERR_INVALID_ARGUMENT for one that an integer type does not hold */
+/**
+ * Encodes numbers as elements of t.
+ * @throws ERR_INVALID_ARGUMENT for a number that an integer type cannot hold
+ */
 function encode(t: Tensor, values: ArrayLike<number | bigint>): Uint8Array {
   const type = t.type.name;
   const n = values.length;
@@ -93,7 +110,11 @@ function encode(t: Tensor, values: ArrayLike<number | bigint>): Uint8Array {
 
 const sameBytes = (data: ArrayBufferView): Uint8Array => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
-/** The bytes to write into t. @throws ERR_INVALID_ARGUMENT for data of another kind, shape or length, ERR_TENSOR_SHAPE for a view with gaps */
+/**
+ * Bytes to write into t.
+ * @throws ERR_INVALID_ARGUMENT for data of another kind, shape or length, ERR_TENSOR_SHAPE for a
+ * view with gaps
+ */
 export function bytesFor(t: Tensor, data: unknown): Uint8Array {
   if (!isContiguous(t)) refuse('write', 'is not contiguous; write the tensor it is a view of', t);
   const type = t.type.name;
@@ -136,7 +157,7 @@ export function arrayOver(t: Tensor, bytes: Uint8Array): TensorData {
   return new Wanted(bytes.buffer, bytes.byteOffset, bytes.byteLength / Wanted.BYTES_PER_ELEMENT);
 }
 
-/** The bytes of t's elements in ne order, gaps and permutations resolved, from the nbytes(t) bytes it spans. */
+/** Bytes of t's elements in ne order, without gaps, from the nbytes(t) bytes that t spans. */
 export function gather(t: Tensor, bytes: Uint8Array): Uint8Array {
   const size = t.type.typeSize;
   const perRow = t.ne[0] / t.type.blckSize;
@@ -156,7 +177,7 @@ export function gather(t: Tensor, bytes: Uint8Array): Uint8Array {
   return out;
 }
 
-/** Gathered elements of a type without blocks as floats. */
+/** Elements from gather(), of a type without blocks, as floats. */
 export function floats(t: Tensor, bytes: Uint8Array, as: ReadAs): Float32Array | Float64Array {
   const type = t.type.name;
   const out = as === 'f32' ? new Float32Array(nelements(t)) : new Float64Array(nelements(t));
@@ -166,8 +187,8 @@ export function floats(t: Tensor, bytes: Uint8Array, as: ReadAs): Float32Array |
   return out;
 }
 
-/** Whether a type's elements are numbers of their own, not blocks. */
+/** True if a type's elements are plain numbers, not blocks. */
 export const isPlainType = (t: Tensor): boolean => t.type.name in ARRAYS;
 
-/** Bytes of a row of t where rows lie side by side. */
+/** Bytes of a row of t if rows are contiguous. */
 export const rowBytes = (t: Tensor): number => contiguousNb(t.type, t.ne)[1];

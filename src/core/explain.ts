@@ -1,4 +1,7 @@
-/** A plan in words: one line a record, with the kernel chosen, what it reads and writes, and where threads meet. */
+/**
+ * Describes a plan, one line per record: the kernel chosen, its operands and results, and where
+ * threads meet.
+ */
 import { barriers, type GraphPlan } from '../graph/plan.ts';
 import type { Explained } from '../graph/record.ts';
 import { shape, type Tensor } from '../graph/tensor.ts';

@@ -1,11 +1,14 @@
-/** Conversions between numbers and the bits of f16 and bf16: from f64 in one rounding, to nearest even. */
+/**
+ * Conversions between numbers and the bits of f16 and bf16: from f64 in one rounding, to nearest
+ * even.
+ */
 
 const f64 = new Float64Array(1);
 const words = new Uint32Array(f64.buffer);
 const f32 = new Float32Array(1);
 const bits32 = new Uint32Array(f32.buffer);
 
-/** The power of two that begins the binade of a positive number. */
+/** Exponent of the largest power of two that is not above a positive number. */
 const exponentOf = (x: number): number => {
   f64[0] = x;
   return (words[1] >>> 20) - 1023;
@@ -27,7 +30,8 @@ export function toF16(x: number): number {
   const sign = x < 0 || Object.is(x, -0) ? 0x8000 : 0;
   if (!(a < F16_OVERFLOW)) return Number.isNaN(x) ? 0x7e00 : sign | 0x7c00;
   const e = Math.max(exponentOf(a), F16_LEAST);
-  // A carry out of the mantissa lands in the exponent; subnormals have the exponent 0 and no leading bit.
+  // A carry out of the mantissa increments the exponent. Subnormals have the exponent 0 and no
+  // leading bit.
   return sign | ((e - F16_LEAST) * 2 ** F16_MANTISSA + roundEven(a * 2 ** (F16_MANTISSA - e)));
 }
 
@@ -44,7 +48,7 @@ export function toBf16(x: number): number {
   if (Number.isNaN(x)) return 0x7fc0;
   const a = Math.abs(x);
   const ulp = a === Infinity ? 1 : 2 ** (Math.max(exponentOf(a), BF16_LEAST) - BF16_MANTISSA);
-  // What is left fits f32, or is infinite there.
+  // The rounded number fits f32, or is infinite there.
   f32[0] = Math.sign(x) < 0 || Object.is(x, -0) ? -roundEven(a / ulp) * ulp : roundEven(a / ulp) * ulp;
   return bits32[0] >>> 16;
 }

@@ -1,4 +1,7 @@
-/** Indices that the host can read are checked before a plan runs. For others, kernels only make sure that wrong ones do no harm. */
+/**
+ * Checks indices before a plan runs, if the host can read them. For other indices, kernels only
+ * make sure that wrong ones do no harm.
+ */
 import { QuantletError } from '../errors.ts';
 import { isContiguous, nelements, shape, type Tensor } from '../graph/tensor.ts';
 import { readGroupList } from '../graph/group-list.ts';
@@ -9,13 +12,15 @@ export interface IndexCheck {
   readonly indices: Tensor;
   readonly table: Tensor;
   readonly limit: number;
-  /** The least index; 0 where there is none. */
+  /** Smallest valid index. Default 0. */
   readonly from?: number;
-  /** How many rows from each index on; one where there are none. */
+  /** Number of rows from each index on. Default: one. */
   readonly counts?: Tensor;
 }
 
-/** The look-ups of a graph whose indices are leaves, or views of leaves, that the graph does not write. */
+/**
+ * Look-ups of a graph whose indices are leaves, or views of leaves, that the graph does not write.
+ */
 export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
   const written = new Set(nodes.filter((n) => n.op !== 'view').map((n) => n.viewOf));
   const isReadable = (t: Tensor): boolean => (t.viewOf ?? t).op === 'leaf' && isContiguous(t) && !written.has(t.viewOf ?? t);
@@ -32,7 +37,7 @@ export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
   return checks.filter(({ indices, counts }) => isReadable(indices) && (!counts || isReadable(counts)));
 }
 
-/** @throws ERR_INVALID_ARGUMENT for the first index outside */
+/** @throws ERR_INVALID_ARGUMENT for the first index out of range */
 export function checkIndices({ op, indices, table, limit, from = 0 }: IndexCheck, values: TensorData, counts?: TensorData): void {
   if (op === 'group_list') return void readGroupList(table, values);
   for (let i = 0; i < nelements(indices); i++) {

@@ -1,4 +1,4 @@
-/** engine.load: tensors out of a GGUF file, straight into the engine's memory. */
+/** engine.load: reads tensors of a GGUF file directly into the engine's memory. */
 import { QuantletError, tell } from '../errors.ts';
 import { openModelFiles, type ModelSource } from '../io/model-files.ts';
 import { nearest } from '../nearest.ts';
@@ -13,13 +13,13 @@ const READ_BYTES = 8 << 20;
 const NEAR = 6;
 const NAMED = 5;
 
-/** How the engine gives memory to a tensor, and takes it back. */
+/** Allocates and frees tensors of the engine. */
 interface Memory {
   make(type: TypeTraits, ne: readonly number[], name: string): { readonly t: Tensor; readonly bytes: Uint8Array };
   drop(t: Tensor): void;
 }
 
-/** The tensors of these names, each in memory of `memory`; all of them or none. @see Engine.load */
+/** Loads the tensors with these names, all or none. @see Engine.load */
 export async function loadTensors(
   platform: Platform,
   source: ModelSource | readonly ModelSource[],

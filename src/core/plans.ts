@@ -14,7 +14,10 @@ import { checkIndices, indexChecks, type IndexCheck } from './indices.ts';
 import { baseOf, PACKED, type TensorMemory } from './tensor-memory.ts';
 import type { Turns } from './turns.ts';
 
-/** Records in memory: their intermediate tensors and constants have addresses, and threads can run them. */
+/**
+ * Records in memory: their intermediate tensors and constants have addresses, and threads can run
+ * them.
+ */
 export interface PlacedRecords {
   readonly graph: GraphPlan;
   readonly at: number;
@@ -45,7 +48,10 @@ export class Plans {
     this.build = build;
   }
 
-  /** Gives records memory and writes them there. @throws ERR_OUT_OF_MEMORY, and then takes none */
+  /**
+   * Allocates memory for records and writes them there.
+   * @throws ERR_OUT_OF_MEMORY, after which none is allocated
+   */
   place(records: readonly OpRecord[], keep: readonly Tensor[]): PlacedRecords {
     const { memory } = this;
     const { threads } = this.executor;
@@ -139,7 +145,10 @@ export class Plans {
   }
 }
 
-/** @throws ERR_TENSOR_SHAPE if an operand is packed and the op cannot read that, or is not packed and must be */
+/**
+ * @throws ERR_TENSOR_SHAPE if an operand is packed and the op cannot read that, or is not packed
+ * and must be
+ */
 function mustSuitLayouts(t: Tensor): void {
   t.src.forEach((s, i) => {
     if (s?.layout === 'packed' && !readsPacked(t, i)) refuse(t.op, PACKED, s);

@@ -1,4 +1,7 @@
-/** ggml_rope_ext over ordinary tensors: angles are computed here, in f64, into a table that the graph brings along. */
+/**
+ * ggml_rope_ext over ordinary tensors. The angles are computed here, in f64, as a constant of the
+ * graph.
+ */
 import { ropeTable, ROPE_DEFAULTS, type RopeParams } from '../arch/rope-table.ts';
 import { ints, isTensor, mustBeTensor, ROW, type Operand } from '../graph/operands.ts';
 import { rope, ROPE_MODE, type RopeMode } from '../graph/rope.ts';
@@ -9,7 +12,7 @@ import { TYPE } from '../type-traits.ts';
 const MAX_ANGLES = 2 ** 28;
 
 export interface RopeExtOptions {
-  /** Dimensions rotated, even; the others are copied. Default: ne0. */
+  /** Dimensions to rotate, an even number; the others are copied. Default: ne0. */
   nDims?: number | undefined;
   /** 'normal': pairs (i, i + 1); 'neox': pairs (i, i + nDims / 2). Default 'normal'. */
   mode?: RopeMode | undefined;
@@ -25,11 +28,14 @@ export interface RopeExtOptions {
   betaFast?: number | undefined;
   /** Default 1. */
   betaSlow?: number | undefined;
-  /** Positions the model was first trained for, for YaRN. */
+  /** Positions that the model was trained for at first, for YaRN. */
   nCtxOrig?: number | undefined;
-  /** Divisors of the pairs' frequencies, nDims / 2 of them. */
+  /** Divisors of the frequencies of the nDims / 2 pairs. */
   factors?: ArrayLike<number> | undefined;
-  /** Positions the table of angles has; those of the tokens are nearer to 0, on either side. Default 4096. */
+  /**
+   * Positions in the table of angles; positions of tokens must be nearer to 0 than this, on either
+   * side. Default 4096.
+   */
   nCtx?: number | undefined;
 }
 
@@ -52,9 +58,11 @@ const OPTIONS: Kinds<RopeExtOptions> = {
 };
 
 /**
- * Rotary position embedding: a [head_dim, n_head, n_tokens, ne3] f32, f16 or bf16, positions i32 [n_tokens] -> a's shape and type.
- * @throws ERR_TENSOR_SHAPE; compute() throws ERR_INVALID_ARGUMENT for a position that is nCtx or more away from 0, in a tensor of the caller's; one that the
- * graph computes gives rows of NaN, as an id of get_rows does. Below 0 it turns the other way
+ * Rotary position embedding: a [head_dim, n_head, n_tokens, ne3] f32, f16 or bf16, positions i32
+ * [n_tokens] -> a's shape and type. Positions below 0 rotate the other way.
+ * @throws ERR_TENSOR_SHAPE. If a position is nCtx or more away from 0, compute() throws
+ * ERR_INVALID_ARGUMENT. Positions that the graph computes are not checked: such a position then
+ * gives rows of NaN, as in get_rows.
  */
 export function rope_ext<T extends string>(a: Tensor<T>, positions: Operand, options?: RopeExtOptions): Tensor<T> {
   mustBeTensor('rope_ext', 'a', a);
@@ -68,7 +76,10 @@ export function rope_ext<T extends string>(a: Tensor<T>, positions: Operand, opt
   return rope(a, pos, table, { mode });
 }
 
-/** Tables by engine and parameters: calls that agree share one, which an engine keeps in memory once. They hold no angles before a plan wants them. */
+/**
+ * Tables by engine and parameters. Calls with the same parameters share one, which the engine keeps
+ * in memory once. Angles are only computed when a plan needs them.
+ */
 const tables = new WeakMap<object, Map<string, Tensor>>();
 const NO_ENGINE = {};
 
@@ -81,6 +92,6 @@ function tableOf(engine: object = NO_ENGINE, params: RopeParams, nCtx: number): 
   return table;
 }
 
-/** Without the options that are undefined. */
+/** Drops options that are undefined. */
 const given = <P extends object>(p: P): { [K in keyof P]: Exclude<P[K], undefined> } =>
   Object.fromEntries(Object.entries(p).filter(([, v]) => v !== undefined)) as never;

@@ -1,4 +1,4 @@
-/** The memory of a tensor engine: which tensors lie where, and who may use them. */
+/** Memory of a tensor engine: the addresses of tensors, and checks of their use. */
 import { QuantletError, tell } from '../errors.ts';
 import { canPack, packedBytes } from '../graph/packing.ts';
 import { isTensor } from '../graph/operands.ts';
@@ -7,7 +7,7 @@ import type { TypeTraits } from '../type-traits.ts';
 import { createAllocator, type Allocator } from '../wasm/allocator.ts';
 import { mebibytes } from '../wasm/memory.ts';
 
-/** Why nothing but products reads a packed matrix. */
+/** Reason why only products read a packed matrix. */
 export const PACKED =
   'is packed; only mul_mat and get_rows read it (mul_mat_id where there are several matrices), and none of them for activations of MX or f32 precision';
 
@@ -62,7 +62,10 @@ export class TensorMemory {
     return new Uint8Array(this.buffer, at, n);
   }
 
-  /** A new tensor. Its memory still has what was there before. @throws ERR_TENSOR_SHAPE, ERR_OUT_OF_MEMORY */
+  /**
+   * A new tensor. Its memory still has what was there before.
+   * @throws ERR_TENSOR_SHAPE, ERR_OUT_OF_MEMORY
+   */
   allocate<T extends string>(traits: TypeTraits<T>, ne: readonly number[], name: string): Tensor<T> {
     const dims = fourDims('tensor', ne);
     const t = leaf(name, traits, dims, undefined, this.owner);
@@ -92,7 +95,10 @@ export class TensorMemory {
     this.sizes.set(t, n);
   }
 
-  /** @throws ERR_INVALID_ARGUMENT for anything but a tensor of this engine, and for a view of a freed one */
+  /**
+   * @throws ERR_INVALID_ARGUMENT for anything but a tensor of this engine, and for a view of a
+   * freed one
+   */
   mustOwn(what: string, t: Tensor): void {
     if (!isTensor(t)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what}: expected a tensor, got ${tell(t)}`);
     if (t.owner !== undefined && t.owner !== this.owner)
@@ -102,7 +108,10 @@ export class TensorMemory {
       throw new QuantletError('ERR_INVALID_ARGUMENT', `${what}: ${shape(base)} was freed`);
   }
 
-  /** The bytes of a tensor, of a result of the newest plan that has it, or of a view. @throws as mustLive, mustOwn and addressOf do */
+  /**
+   * Bytes of a tensor, of a result in the newest plan that has it, or of a view.
+   * @throws as mustLive, mustOwn and addressOf
+   */
   bytesOf(what: string, t: Tensor): Uint8Array {
     this.mustLive(what);
     this.mustOwn(what, t);
@@ -110,7 +119,10 @@ export class TensorMemory {
     return values ? values.subarray(t.viewOffset, t.viewOffset + nbytes(t)) : this.bytes(this.addressOf(what, t), nbytes(t));
   }
 
-  /** Elements of a contiguous i32 leaf that can be read at this moment, else undefined. For explain(), which throws nothing. */
+  /**
+   * Elements of a contiguous i32 leaf if they can be read now, else undefined. For explain(), which
+   * must not throw.
+   */
   intsOf(t: Tensor): Int32Array | undefined {
     const base = baseOf(t);
     if (base.op !== 'leaf' || !isContiguous(t) || (!base.values && (this.disposed || !this.sizes.has(base)))) return undefined;
@@ -118,7 +130,10 @@ export class TensorMemory {
     return new Int32Array(bytes.slice(t.viewOffset, t.viewOffset + nbytes(t)).buffer);
   }
 
-  /** Places the constants of a plan. Those that other plans placed are shared. @throws ERR_OUT_OF_MEMORY, and then places none */
+  /**
+   * Places the constants of a plan; constants that other plans placed are shared.
+   * @throws ERR_OUT_OF_MEMORY, after which none is placed
+   */
   placeConstants(constants: readonly Tensor[]): void {
     const placed: Tensor[] = [];
     try {
@@ -154,7 +169,10 @@ export class TensorMemory {
     c.data = known.at;
   }
 
-  /** @throws ERR_TENSOR_SHAPE for a packed matrix, ERR_INVALID_ARGUMENT for an intermediate tensor that no plan keeps */
+  /**
+   * @throws ERR_TENSOR_SHAPE for a packed matrix, ERR_INVALID_ARGUMENT for an intermediate tensor
+   * that no plan keeps
+   */
   private addressOf(what: string, t: Tensor): number {
     const base = baseOf(t);
     if (base.layout === 'packed') refuse(what, PACKED, base);

@@ -1,11 +1,11 @@
-/** Runs of an engine, one after the other. */
+/** Queue of an engine's runs, which take place one after the other. */
 import { QuantletError } from '../errors.ts';
 
 export class Turns {
   private running = 0;
   private last: Promise<void> = Promise.resolve();
 
-  /** Does the work after all work that was asked for before, however that ended. */
+  /** Does the work after all earlier work has ended, even if that failed. */
   async take(work: () => Promise<void>): Promise<void> {
     const before = this.last;
     let done!: () => void;
