@@ -93,7 +93,6 @@ export function roomFor(hp: HParams, matrixElements: number, largest: number): {
  *
  * @returns a generator of the learned matrices, after each step
  * @throws ERR_INVALID_ARGUMENT if the text is too short, or signal.reason
- *
  */
 export async function* learnRotations(
   engine: Engine,

@@ -8,7 +8,6 @@ import type { Rotation } from './plan.ts';
 
 /**
  * Multiplies f32 rows x by the rotation. x may be overwritten.
- *
  */
 export function turned(x: Tensor, rotation: Rotation | undefined): Tensor {
   if (!rotation) return x;

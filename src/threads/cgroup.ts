@@ -28,7 +28,6 @@ const foldersOf = (root: string, path: string): string[] =>
  * limit. The path of a container's group may be as the host sees it, which does not exist in the
  * container.
  * @param controller of cgroup v1, where each has groups of its own
- *
  */
 export function groupFolders(text: TextOf, controller: 'memory' | 'cpu'): { readonly v1: string[]; readonly v2: string[] } {
   const groups = textAt(text, '/proc/self/cgroup')

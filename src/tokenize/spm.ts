@@ -17,7 +17,6 @@ const hex = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padS
 
 /**
  * Id of the token for a byte (`<0x0A>`, or the character itself in some vocabularies), or -1.
- *
  */
 export function byteToken(vocab: Vocab, byte: number): number {
   const id = vocab.idOf(hex(byte));

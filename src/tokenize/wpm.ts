@@ -61,7 +61,6 @@ export function* bertWords(text: string, lowercase: boolean, stripAccents: boole
  * WordPiece (llama.cpp's `llm_tokenizer_wpm`). Each word takes the longest token at its start, then
  * at the remainder. If no token fits, the whole word is unknown. In GGUF the start of a word is
  * U+2581, and continuations are bare, without `##`.
- *
  */
 export function createWpm(vocab: Vocab): EncodeText {
   const { tokens, idOf } = vocab;
