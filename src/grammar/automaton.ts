@@ -1,45 +1,60 @@
-/** A compiled grammar run on bytes. */
+/** Runs a compiled grammar on bytes. */
 import { QuantletError } from '../errors.ts';
 import { RETURN, type Program } from './program.ts';
 
-/** Return addresses of calls, as a list that shares its tails. Equal lists are one object with one id. */
+/**
+ * Return addresses of calls, as a linked list with shared tails. Equal lists are one object with
+ * one id.
+ */
 interface Stack {
   readonly id: number;
   readonly to: number;
   readonly below: Stack | null;
 }
 
-/** A place of the grammar, and what follows the rule that contains it. */
+/** A node of the grammar, with the stack of the rule that contains it. */
 interface Place {
   readonly node: number;
   readonly stack: Stack;
 }
 
-/** All places that a text may have led to. Equal sets are one object, so that the steps and the mask of a set are found once. */
+/**
+ * All places that the text read so far can lead to. Equal sets are one object, so that the
+ * transitions and the mask of a set are computed once.
+ */
 export interface State {
   readonly places: readonly Place[];
-  /** The text may end here. */
+  /** True if the text may end here. */
   readonly complete: boolean;
-  /** The state after each kind of byte: null if that does not fit, undefined if nobody has asked yet. */
+  /**
+   * The state after each kind of byte: null if the byte does not fit, undefined if not computed
+   * yet.
+   */
   readonly next: (State | null | undefined)[];
-  /** A place reads whole tokens. */
+  /** True if some place reads whole tokens. */
   readonly readsTokens: boolean;
-  /** The tokens that fit, one bit each; null until somebody asks. */
+  /** The tokens that fit, one bit each; null if not computed yet. */
   mask: Uint32Array | null;
 }
 
-/** States and places kept. A state takes up to 2 KB, each of its places about 60 bytes. Past this all are dropped, and made again when met again. */
+/**
+ * Limits of cached states and places. A state takes up to 2 KB, each of its places about 60 bytes.
+ * Past a limit all states are dropped, and computed again when needed.
+ */
 const MAX_STATES = 20_000;
 const MAX_KEPT_PLACES = 500_000;
-/** Readings of one text. A grammar with more is ambiguous by mistake. */
+/**
+ * Limit of places in a state, each a way to read the same text. A grammar with more is ambiguous by
+ * mistake.
+ */
 const MAX_PLACES = 20_000;
 
 /** The stack of the root rule. */
 const BOTTOM: Stack = { id: 0, to: RETURN, below: null };
 
 /**
- * Kinds of bytes. No class of the program begins or ends between bytes of one kind, so that a state is made for each kind and not
- * for each byte.
+ * Divides bytes into kinds. All classes of the program treat bytes of one kind alike, so
+ * transitions are cached per kind instead of per byte.
  */
 function kindsOfBytes({ nodes }: Program): { readonly kindOf: Uint8Array; readonly kinds: number } {
   const begins = new Uint8Array(257);
@@ -52,18 +67,21 @@ function kindsOfBytes({ nodes }: Program): { readonly kindOf: Uint8Array; readon
   return { kindOf, kinds: kind + 1 };
 }
 
-/** Runs a program on bytes: a nondeterministic automaton with stacks, made deterministic as far as texts have come. */
+/**
+ * Runs a program on bytes: a nondeterministic automaton with stacks, made deterministic lazily, as
+ * texts reach new states.
+ */
 export class Automaton {
   readonly start: State;
-  /** The kind of each byte: no place of the grammar tells bytes of one kind apart. */
+  /** The kind of each byte. The grammar treats bytes of one kind alike. */
   readonly kindOf: Uint8Array;
   readonly #kinds: number;
   readonly #nodes: Program['nodes'];
-  /** Stacks and states made so far, by their content. */
+  /** Stacks and states made so far, by content. */
   #stacks = new Map<number, Stack>();
   #states = new Map<string, State>();
   #nextStackId = 1;
-  /** Places of all these states. */
+  /** Number of places in these states. */
   #keptPlaces = 0;
 
   constructor(program: Program) {
@@ -74,7 +92,7 @@ export class Automaton {
     this.start = this.#close([{ node: program.start, stack: BOTTOM }])!;
   }
 
-  /** The state after a byte; null where no reading of the text continues with it. */
+  /** The state after a byte; null if no reading of the text continues with that byte. */
   step(state: State, byte: number): State | null {
     const known = state.next[this.kindOf[byte]];
     if (known !== undefined) return known;
@@ -90,12 +108,12 @@ export class Automaton {
     return (state.next[this.kindOf[byte]] = reached.length === 0 ? null : this.#close(reached));
   }
 
-  /** The token references of a state's places. */
+  /** The token references among a state's places. */
   tokensOf(state: State): { readonly id: number; readonly negated: boolean }[] {
     return state.places.map(({ node }) => this.#nodes[node]).filter((node) => node.type === 'token');
   }
 
-  /** The state after a whole token, read by token references alone; null where none fits. */
+  /** The state after a whole token, read by token references alone; null if none fits. */
   stepToken(state: State, id: number): State | null {
     const reached: Place[] = [];
     for (const { node, stack } of state.places) {
@@ -111,13 +129,14 @@ export class Automaton {
     return this.#intern([...places.values()], a.complete || b.complete, a.readsTokens || b.readsTokens);
   }
 
-  /** A number that tells pairs of a node and a stack apart. */
+  /** A number that identifies a pair of node and stack. */
   #key(node: number, stack: Stack): number {
     return stack.id * this.#nodes.length + node;
   }
 
   #push(to: number, below: Stack): Stack {
-    // A call at the end of a rule returns to where the rule itself would: right recursion needs no stack.
+    // A call at the end of a rule returns where the rule itself would, so right recursion needs no
+    // stack.
     if (to === RETURN) return below;
     const key = this.#key(to, below);
     let stack = this.#stacks.get(key);
@@ -128,7 +147,9 @@ export class Automaton {
     return stack;
   }
 
-  /** Follows splits, calls and returns to the places that read, and makes a state of them. */
+  /**
+   * Follows splits, calls and returns until all places read something, and makes a state of them.
+   */
   #close(reached: readonly Place[]): State | null {
     const seen = new Set<number>();
     const open: Place[] = [];
@@ -173,7 +194,7 @@ export class Automaton {
     return places.length === 0 && !complete ? null : this.#intern(places, complete, readsTokens);
   }
 
-  /** The state of these places: equal sets are one object. */
+  /** The state with these places; equal sets are one object. */
   #intern(places: readonly Place[], complete: boolean, readsTokens: boolean): State {
     const key = `${complete ? '.' : ''}${Float64Array.from(places, ({ node, stack }) => this.#key(node, stack))
       .sort()
@@ -188,7 +209,10 @@ export class Automaton {
     return state;
   }
 
-  /** Drops all states. Readers keep the state that they are in, but its links are cut: through them all would stay in memory. */
+  /**
+   * Drops all states. Readers keep their current state, but links between states are cut, because
+   * they would keep all states in memory.
+   */
   #forget(keptPlaces: number): void {
     for (const state of this.#states.values()) state.next.fill(undefined);
     this.#states = new Map();

@@ -1,11 +1,14 @@
-/** Rules that cannot be run: those that call themselves before they read anything, and those that no text can finish. */
+/**
+ * Refuses rules that cannot run: rules that call themselves before they read anything, and rules
+ * that no text can finish.
+ */
 import type { Work } from '../slices.ts';
 import { grammarError } from './gbnf-cursor.ts';
 import { RETURN, type CompiledRule, type Place } from './program.ts';
 
-/** Places between two pauses. */
+/** Number of places between two pauses. */
 const STRIDE = 1024;
-/** Rules of a loop that a message names. */
+/** Number of rules that an error names of a loop. */
 const MOST_NAMED = 10;
 
 /** @throws QuantletError ERR_GRAMMAR naming the rule */
@@ -14,7 +17,7 @@ export function* checkRules(places: readonly Place[], rules: readonly CompiledRu
   yield* refuseEndless(places, rules);
 }
 
-/** The places that follow one; `found`: the rules known to end. */
+/** The places after a place. `found`: the rules known to end. */
 type Successors = (place: Place, found: ReadonlySet<CompiledRule>) => readonly number[];
 
 /** Successors that are reached without reading anything. */
@@ -25,7 +28,10 @@ const unread: Successors = (place, found) =>
 const reading: Successors = (place, found) =>
   place.type === 'bytes' ? place.edges.filter((_, i) => i % 3 === 2) : place.type === 'token' ? [place.next] : unread(place, found);
 
-/** The reach of one rule: whether its end is reached, and the rules it calls, on which that may depend. */
+/**
+ * Result for one rule: true if its end can be reached, and the rules it calls, which may change
+ * that.
+ */
 interface Reach {
   readonly ends: boolean;
   readonly calls: ReadonlySet<CompiledRule>;
@@ -40,7 +46,7 @@ function* reachOf(
   const calls = new Set<CompiledRule>();
   const seen = new Set([start]);
   let steps = 0;
-  // A set that grows while it is iterated: the loop visits what is added.
+  // The set grows during iteration, and the loop visits what is added.
   for (const at of seen) {
     if (++steps % STRIDE === 0) yield;
     const place = places[at];
@@ -51,13 +57,14 @@ function* reachOf(
 }
 
 /**
- * The rules whose end is reached. Worklist: a rule is examined again only when a rule that it calls turns out to end.
- * A fixed-point sweep is quadratic in a chain of rules, and grammars come from clients.
+ * The rules whose end can be reached. Worklist: a rule is examined again only when a rule that it
+ * calls turns out to end. A fixed-point sweep is quadratic in a chain of rules, and grammars come
+ * from clients.
  */
 function* ending(places: readonly Place[], rules: readonly CompiledRule[], successors: Successors): Work<ReadonlySet<CompiledRule>> {
   const found = new Set<CompiledRule>();
   const callers = new Map<CompiledRule, Set<CompiledRule>>();
-  // Rules mostly call later ones: from the end, most are examined once.
+  // Rules mostly call later rules, so starting from the end examines most of them once.
   const open = new Set(rules.toReversed());
   for (const rule of open) {
     open.delete(rule);
@@ -73,7 +80,9 @@ function* ending(places: readonly Place[], rules: readonly CompiledRule[], succe
   return found;
 }
 
-/** A rule that can call itself before it reads anything would be entered forever. */
+/**
+ * Refuses rules that can call themselves before they read anything, because such a call never ends.
+ */
 function* refuseLeftRecursion(places: readonly Place[], rules: readonly CompiledRule[]): Work<void> {
   const nullable = yield* ending(places, rules, unread);
   const leftCalls = new Map<CompiledRule, ReadonlySet<CompiledRule>>();
@@ -90,8 +99,8 @@ function* refuseLeftRecursion(places: readonly Place[], rules: readonly Compiled
 }
 
 /**
- * Searches depth first, without recursion, for a rule that leads back to itself. Returns the loop.
- * @param done rules that lead to no loop; those found here are added
+ * Depth-first search, without recursion, for a rule that leads back to itself. Returns the loop.
+ * @param done rules that lead to no loop; the search adds to them
  */
 function* loopFrom(
   first: CompiledRule,
@@ -134,10 +143,10 @@ function leftRecursion(loop: readonly CompiledRule[]): Error {
   );
 }
 
-/** A rule that no text can finish would be written forever. */
+/** Refuses rules that no text can finish, because generation would never end. */
 function* refuseEndless(places: readonly Place[], rules: readonly CompiledRule[]): Work<void> {
   const finishing = yield* ending(places, rules, reading);
-  // The last of them is more likely the cause than those that call it.
+  // The last such rule is more likely the cause than rules that call it.
   const endless = rules.findLast((rule) => !finishing.has(rule));
   if (endless)
     throw grammarError(

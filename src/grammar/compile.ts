@@ -1,4 +1,4 @@
-/** Grammar rules compiled to nodes of an automaton over bytes. */
+/** Compiles grammar rules to nodes of an automaton over bytes. */
 import { atOnce, type Work } from '../slices.ts';
 import { checkRules } from './check-rules.ts';
 import { grammarError, type Position } from './gbnf-cursor.ts';
@@ -6,13 +6,19 @@ import type { Expression, Rule } from './parse.ts';
 import { RETURN, type Call, type CompiledRule, type Place, type Program } from './program.ts';
 import { utf8Ranges } from './utf8-ranges.ts';
 
-/** Repetitions {m,n} are written out: far more places than a schema needs, and still compiled in a second. */
+/**
+ * Limit of nodes, because repetitions {m,n} are written out. Schemas need far fewer, and a grammar
+ * of this size compiles within a second.
+ */
 const MAX_NODES = 100_000;
-/** Numbers of a class's ranges up to which it is written out at each use. A class of 64 ranges copied 99,000 times takes 185 MiB. */
+/**
+ * Largest class that is copied to each use, as a count of numbers in its ranges. A larger class
+ * becomes a rule, because copies in a repetition would fill the memory.
+ */
 const MAX_INLINE = 8;
-/** Rules that a message about an unknown name lists. */
+/** Number of rules that an error about an unknown name lists. */
 const MOST_LISTED = 20;
-/** Places and copies between two pauses. */
+/** Number of places and copies between two pauses. */
 const STRIDE = 1024;
 const START: Position = { line: 1, column: 1 };
 
@@ -21,27 +27,34 @@ type Repeat = Extract<Expression, { readonly type: 'repeat' }>;
 
 const isGroup = ({ type }: Expression): boolean => type === 'sequence' || type === 'choice' || type === 'repeat';
 
-/** @throws QuantletError ERR_GRAMMAR: no root, an undefined rule, left recursion, a rule that cannot end, a grammar that is too large */
+/**
+ * Compiles a grammar.
+ * @throws QuantletError ERR_GRAMMAR: no root, an undefined rule, left recursion, a rule that cannot
+ * end, a grammar that is too large
+ */
 export function compileGrammar(rules: ReadonlyMap<string, Rule>, root: string): Program {
   return atOnce(compileGrammarWork(rules, root));
 }
 
-/** The same as work that pauses. */
+/** compileGrammar() as a generator that pauses. */
 export function* compileGrammarWork(rules: ReadonlyMap<string, Rule>, root: string): Work<Program> {
   return yield* new GrammarCompiler(rules).program(root);
 }
 
-/** Compiles a grammar's rules one after the other. Each expression is compiled from its end: it is given the node that follows. */
+/**
+ * Compiles a grammar rule by rule. Each expression is compiled from its end, so that the node after
+ * it is known.
+ */
 class GrammarCompiler {
   /** The grammar's rules by name. */
   readonly #rules: ReadonlyMap<string, Rule>;
   readonly #places: Place[] = [{ type: 'return' }];
   readonly #calls: Call[] = [];
-  /** Rules in the order in which they were met. Compiling one may add others. */
+  /** Rules in the order of their discovery. Compiling a rule may add others. */
   readonly #compiled: CompiledRule[] = [];
-  /** The same by name for the grammar's rules, by content for groups and classes that became rules. */
+  /** The compiled rules: those of the grammar by name, groups and classes by content. */
   readonly #known = new Map<string | Expression, CompiledRule>();
-  /** The rule being compiled, which messages name. */
+  /** The rule being compiled, for errors. */
   #current: Pick<CompiledRule, 'name' | 'at'> = { name: '', at: START };
   #steps = 0;
   #copies = 0;
@@ -55,7 +68,7 @@ class GrammarCompiler {
       throw grammarError(START, `no rule ${root}, with which the text begins; defined are: ${this.#listed() || 'none'}`);
     this.#current = { name: root, at: START };
     this.#namedRule(root, START);
-    // Rules that root does not reach are checked as well.
+    // Rules that root does not reach are checked too.
     for (const { name, at } of this.#rules.values()) {
       this.#namedRule(name, at);
       yield* this.#pause();
@@ -113,7 +126,7 @@ class GrammarCompiler {
     return this.#add(call);
   }
 
-  /** Returns the node at which `expression`, followed by `next`, starts. */
+  /** Returns the first node of `expression` followed by the node `next`. */
   *#expression(expression: Expression, next: number): Work<number> {
     yield* this.#pause();
     switch (expression.type) {
@@ -166,10 +179,10 @@ class GrammarCompiler {
     return after;
   }
 
-  /** One copy of a repeated item. A group is compiled once and called from every copy. */
+  /** Compiles one copy of a repeated item. A group is compiled once and called by every copy. */
   *#copy(item: Expression, group: CompiledRule | undefined, after: number): Work<number> {
     yield* this.#pause();
-    this.#refuseLarge(this.#copies++); // Copies of an empty text have no place of their own.
+    this.#refuseLarge(this.#copies++); // Copies of an empty text add no place, so they are counted here.
     return group ? this.#call(group, after) : yield* this.#expression(item, after);
   }
 
@@ -187,7 +200,10 @@ class GrammarCompiler {
     return this.#add({ type: 'bytes', edges });
   }
 
-  /** The rule of a large class, which is called wherever the class is used. Its key is made once, not for every copy: it may be long. */
+  /**
+   * The rule of a large class, called at each use of the class. The key is made once instead of for
+   * every copy, because it may be long.
+   */
   #classRule(expression: Chars): CompiledRule {
     const { name, at } = this.#current;
     const { ranges } = expression;
@@ -196,7 +212,7 @@ class GrammarCompiler {
     return rule;
   }
 
-  /** Characters of a class in UTF-8. Equal ends of byte sequences are shared. */
+  /** Compiles the characters of a class to UTF-8. Equal endings of byte sequences are shared. */
   *#largeClass(ranges: readonly number[]): Work<number> {
     const edges: number[] = [];
     const tails = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** The grammar of a generation's options (GBNF, JSON schema). Compiled grammars are kept. */
+/** Grammars for a generation's options (GBNF or JSON schema), with a cache of compiled grammars. */
 import { QuantletError } from '../errors.ts';
 import { inSlices } from '../slices.ts';
 import { createGrammarWork, type Grammar, type GrammarVocabulary } from './grammar.ts';
@@ -6,19 +6,29 @@ import type { JsonSchema } from './json-schema.ts';
 import { plainFormat, type PlainFormat, type ResponseFormat } from './schema-source.ts';
 
 export interface ConstraintOptions {
-  /** A grammar in llama.cpp's GBNF that the text must follow; not together with a responseFormat. */
+  /**
+   * A grammar in llama.cpp's GBNF that the text must follow. Cannot be combined with
+   * responseFormat.
+   */
   grammar?: string | undefined;
   responseFormat?: ResponseFormat | undefined;
-  /** The end of the prompt that the grammar or format reads as the beginning of the text: an answer that has begun. @internal */
+  /**
+   * The end of the prompt, if an answer has already begun there. The grammar or format treats this
+   * as the beginning of the text. @internal
+   */
   begun?: string;
 }
 
-/** Compiled grammars kept, with their states and masks: servers are asked for the same few again and again. */
+/**
+ * Number of compiled grammars in the cache, with their states and masks. Servers are asked for the
+ * same few again and again.
+ */
 const MAX_KEPT = 8;
 
 /**
- * Makes the constraints of one model's generations, without blocking the event loop.
- * @throws (the returned function) QuantletError ERR_GRAMMAR for an invalid grammar or schema, ERR_INVALID_ARGUMENT for both at once
+ * Makes the constraints for one model's generations, without blocking the event loop.
+ * @throws (by the returned function) QuantletError ERR_GRAMMAR for an invalid grammar or schema,
+ * ERR_INVALID_ARGUMENT for both at once
  */
 export function createConstraints(
   vocabulary: GrammarVocabulary,
@@ -35,14 +45,18 @@ export function createConstraints(
     if (options.begun !== undefined) await inSlices(reader.begin(options.begun), signal);
     return reader;
   };
-  // Without a constraint nothing waits, not even a turn of the event loop: the generation begins before the next caller asks.
+  // Without a constraint the result is synchronous, so that the generation begins before the next
+  // caller's.
   return (options, signal) =>
     options.grammar === undefined && (options.responseFormat === undefined || options.responseFormat.type === 'text')
       ? undefined
       : make(options, signal);
 }
 
-/** A grammar, or the format that a grammar is made from. @throws ERR_INVALID_ARGUMENT */
+/**
+ * The grammar, or the format to make a grammar from.
+ * @throws ERR_INVALID_ARGUMENT
+ */
 function askedOf({ grammar, responseFormat }: ConstraintOptions): string | PlainFormat | undefined {
   const format = responseFormat === undefined ? undefined : plainFormat(responseFormat);
   if (grammar !== undefined && typeof grammar !== 'string')
@@ -53,7 +67,10 @@ function askedOf({ grammar, responseFormat }: ConstraintOptions): string | Plain
   return format;
 }
 
-/** The grammar of a format. Its code is loaded here, so that pages that ask for no JSON do not load it. */
+/**
+ * The grammar of a format. The code for JSON is imported only here, so that pages without JSON do
+ * not load it.
+ */
 async function jsonGrammar(format: PlainFormat | undefined, signal: AbortSignal | undefined): Promise<string> {
   const { jsonObjectGrammar, jsonSchemaWork } = await import('./json-schema.ts');
   return format?.type === 'json_schema' ? inSlices(jsonSchemaWork(format.schema as JsonSchema), signal) : jsonObjectGrammar();

@@ -1,24 +1,29 @@
-/** Numbers of a schema as they are written: doubles round 9007199254740993, and 0.1 with thirty digits. */
+/**
+ * Exact numbers of a schema, because doubles round 9007199254740993 and decimals with thirty
+ * digits.
+ */
 import { spellingOf } from '../chat/exact-json.ts';
 import { schemaError } from './schema-error.ts';
 
-/** A decimal: `0.DIGITS` times 10^point. Its digits neither begin nor end with 0; zero has none. */
+/**
+ * A decimal: `0.DIGITS` times 10^point. Digits neither begin nor end with 0; zero has no digits.
+ */
 export interface Decimal {
   readonly negative: boolean;
   readonly digits: string;
   readonly point: number;
 }
 
-/** Characters of a number: real ones have some twenty. */
+/** Longest number in characters; real numbers have about twenty. */
 const MAX_NUMBER = 400;
 
-/** A number that a double may not hold, or that JavaScript would write otherwise. */
+/** A number that a double cannot represent, or that JavaScript would print differently. */
 export class WrittenNumber {
   readonly text: string;
   readonly decimal: Decimal;
-  /** Its value as a double; undefined where that is another. */
+  /** Its value as a double; undefined if no double is equal. */
   readonly double: number | undefined;
-  /** A text that equal numbers have in common. */
+  /** A text that is the same for equal numbers. */
   readonly key: string;
 
   constructor(text: string) {
@@ -40,14 +45,14 @@ function parseDecimal(text: string): Decimal {
   return { negative: sign === '-', digits, point: all.length - fraction.length + Number(exponent) };
 }
 
-/** The shortest decimal of a double, or that of a written number. */
+/** The shortest decimal of a double, or the decimal of a written number. */
 export const decimalOf = (value: number | WrittenNumber): Decimal =>
   typeof value === 'number' ? parseDecimal(String(value)) : value.decimal;
 
-/** Tells a number of JSON: doubles have three values that it has not. */
+/** True for JSON numbers. NaN and the infinities are not JSON. */
 export const isNumber = (value: unknown): value is number | WrittenNumber => Number.isFinite(value) || value instanceof WrittenNumber;
 
-/** Below 0 where a is less than b. */
+/** Negative if a is less than b. */
 export function compareDecimals(a: Decimal, b: Decimal): number {
   const sign = (decimal: Decimal): number => (decimal.digits === '' ? 0 : decimal.negative ? -1 : 1);
   if (sign(a) !== sign(b)) return sign(a) - sign(b);
@@ -57,7 +62,7 @@ export function compareDecimals(a: Decimal, b: Decimal): number {
 
 export const isWhole = ({ digits, point }: Decimal): boolean => digits.length <= point || digits === '';
 
-/** A decimal of at most 1e21 in units of 10^-places, rounded down or up. */
+/** Converts a decimal of at most 1e21 to units of 10^-places, rounded down or up. */
 export function unitsOf({ negative, digits, point }: Decimal, places: number, up: boolean): bigint {
   const kept = Math.max(0, point + places);
   const units = BigInt(digits.slice(0, kept).padEnd(kept, '0') || '0');
@@ -65,7 +70,10 @@ export function unitsOf({ negative, digits, point }: Decimal, places: number, up
   return negative ? -(units + away) : units + away;
 }
 
-/** A schema in which numbers that JavaScript does not hold as they are written, and integers of type bigint, are written ones. */
+/**
+ * Replaces numbers in a schema by WrittenNumber, if JavaScript cannot hold them exactly or if they
+ * are bigints.
+ */
 export function withWrittenNumbers<T>(schema: T): T {
   const one = (value: unknown, text: string | undefined): unknown => {
     if (text === undefined) return visit(value);
@@ -86,7 +94,7 @@ export function withWrittenNumbers<T>(schema: T): T {
   return visit(schema) as T;
 }
 
-/** JSON text with numbers as they are written. */
+/** JSON text with the numbers as written. */
 export function writtenJson(value: unknown): string {
   if (value instanceof WrittenNumber) return value.text;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);

@@ -1,4 +1,4 @@
-/** A place in the text of a grammar, and the smallest parts that are read there. */
+/** A cursor in the text of a grammar, with readers for its smallest parts. */
 import { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
 import { MAX_CODE_POINT, isSurrogate } from './ranges.ts';
@@ -9,23 +9,29 @@ export interface Position {
   readonly column: number;
 }
 
-/** @throws QuantletError ERR_GRAMMAR with line and column, what was found and what was expected */
+/**
+ * Makes the error for a position.
+ * @returns QuantletError ERR_GRAMMAR with line and column
+ */
 export function grammarError(at: Position, message: string): QuantletError {
   return new QuantletError('ERR_GRAMMAR', `grammar, line ${at.line}, column ${at.column}: ${message}`);
 }
 
-/** Characters of a rule's name. */
+/** Longest name of a rule, in characters. */
 const MAX_NAME = 1000;
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', '\\': '\\', '"': '"', '[': '[', ']': ']', '-': '-' };
 const HEX_ESCAPES: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
-/** Characters between two places where the work may pause. */
+/** Number of characters between two pauses. */
 const STRIDE = 4096;
 
 /** Letters, digits, _ and -. */
 export const isOfName = (code: number): boolean =>
   (code >= 0x61 && code <= 0x7a) || (code >= 0x41 && code <= 0x5a) || (code >= 0x30 && code <= 0x39) || code === 0x5f || code === 0x2d;
 
-/** Offsets at which lines begin: every reference has a position, and counting lines for each takes quadratic time. */
+/**
+ * Offsets of line starts. Every reference has a position, and counting lines for each would take
+ * quadratic time.
+ */
 function lineStarts(source: string): number[] {
   const starts = [0];
   for (let at = source.indexOf('\n'); at >= 0; at = source.indexOf('\n', at + 1)) starts.push(at + 1);
@@ -45,7 +51,7 @@ export class GbnfCursor {
     this.#lines = lineStarts(source);
   }
 
-  /** The next character, undefined at the end. */
+  /** The next character; undefined at the end. */
   get next(): string | undefined {
     return this.source[this.pos];
   }
@@ -54,7 +60,7 @@ export class GbnfCursor {
     return this.pos >= this.source.length;
   }
 
-  /** True once every STRIDE characters: the caller then pauses. */
+  /** True about once every STRIDE characters; the caller then pauses. */
   pauseIsDue(): boolean {
     if (this.pos < this.#pauseAt) return false;
     this.#pauseAt = this.pos + STRIDE;
@@ -116,7 +122,7 @@ export class GbnfCursor {
     return Number(this.source.slice(start, this.pos));
   }
 
-  /** Reads one character of "text" or of a [class], as a code point. */
+  /** Reads one character of a "text" or a [class], as a code point. */
   character(closing: string): number {
     if (this.atEnd) this.fail(`a character or ${closing}`);
     if (this.next === '\\') return this.#escaped();

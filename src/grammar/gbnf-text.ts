@@ -1,8 +1,8 @@
-/** Pieces of GBNF as text. */
+/** Writes parts of GBNF. */
 
 const hex = (code: number, digits: number): string => code.toString(16).toUpperCase().padStart(digits, '0');
 
-/** The literal `"..."` of this text. */
+/** The literal `"..."` for a text. */
 export function gbnfText(text: string): string {
   let out = '"';
   for (const c of text) {
@@ -14,7 +14,7 @@ export function gbnfText(text: string): string {
   return `${out}"`;
 }
 
-/** `[class]` of these code point ranges, flat [low, high, ...]. */
+/** The class `[...]` for code point ranges, flat [low, high, ...]. */
 export function gbnfClass(ranges: readonly number[]): string {
   const one = (code: number): string => {
     const c = String.fromCodePoint(code);
@@ -27,13 +27,13 @@ export function gbnfClass(ranges: readonly number[]): string {
   return `${out}]`;
 }
 
-/** Alternatives as one item; undefined if there are none. */
+/** Alternatives as one item; undefined without alternatives. */
 export function gbnfChoice(options: readonly (string | undefined)[]): string | undefined {
   const given = [...new Set(options.filter((option) => option !== undefined))];
   return given.length <= 1 ? given[0] : `(${given.join(' | ')})`;
 }
 
-/** item{min,max} in its shortest form. */
+/** `item{min,max}` in its shortest form. */
 export function gbnfRepeat(item: string, min: number, max: number): string {
   if (max === 0) return '""';
   if (min === 1 && max === 1) return item;

@@ -1,4 +1,4 @@
-/** Tokens that may come next in a text that follows a grammar. */
+/** Finds the tokens that may come next in a text that follows a grammar. */
 import { QuantletError } from '../errors.ts';
 import type { TokenConstraint } from '../sample/sampler.ts';
 import { atOnce, inSlices, type Work } from '../slices.ts';
@@ -10,35 +10,40 @@ import type { GrammarVocabulary } from './token-trie.ts';
 
 export type { GrammarVocabulary } from './token-trie.ts';
 
-/** A reader of a text that must follow a grammar: names the tokens that may come next. */
+/** Reads a text that must follow a grammar, and tells which tokens may come next. */
 export interface Grammar extends TokenConstraint {
-  /** Tells if this token may come next. */
+  /** True if this token may come next. */
   allows(id: number): boolean;
   /**
    * Sets the logits of all other tokens to -Infinity.
    * @param logits ne [n_vocab]
-   * @throws QuantletError ERR_GRAMMAR if no token may come next: the vocabulary cannot spell the texts of the grammar
+   * @throws QuantletError ERR_GRAMMAR if no token may come next: the vocabulary cannot spell the
+   * texts of the grammar
    */
   mask(logits: Float32Array): void;
   /**
-   * Computes what the next mask() needs, without blocking the event loop. A vocabulary of 128 thousand tokens takes about
-   * 100 ms the first time, and milliseconds at each new place in the grammar.
+   * Computes the next mask() in advance, without blocking the event loop. The first call for a
+   * vocabulary takes longest, because it builds a trie of all tokens.
    * @throws QuantletError ERR_GRAMMAR as mask() does
    */
   prepare(): Promise<void>;
   /**
-   * Reads the beginning of the text, before its first token, as work that pauses. reset() returns to its end.
+   * Reads the beginning of a text that comes before the first token. A generator that pauses.
+   * reset() returns to the end of this beginning.
    * @throws QuantletError ERR_INVALID_ARGUMENT if no text of the grammar begins in this way
    */
   begin(text: string): Work<void>;
   /** @throws QuantletError ERR_GRAMMAR for a token that may not come next */
   accept(id: number): void;
   reset(): void;
-  /** Tells if the text so far is complete: an end-of-generation token may come next. */
+  /** True if the text so far is complete, so that an end-of-generation token may come next. */
   isComplete(): boolean;
-  /** Tells if the text is complete and nothing can be added to it. */
+  /** True if the text is complete and nothing can be added. */
   isFinished(): boolean;
-  /** A second reader at the same place, for tokens that may be taken back (speculation). They share masks and states. */
+  /**
+   * A second reader at the same position, for tokens that may be taken back (speculation). Both
+   * share masks and states.
+   */
   clone(): Grammar;
 }
 
@@ -50,19 +55,24 @@ export function createGrammar(gbnf: string, vocabulary: GrammarVocabulary, optio
   return atOnce(createGrammarWork(gbnf, vocabulary, options));
 }
 
-/** The same as work that pauses: a large grammar takes a part of a second. */
+/**
+ * createGrammar() as a generator that pauses, because a large grammar takes a fraction of a second.
+ */
 export function* createGrammarWork(gbnf: string, vocabulary: GrammarVocabulary, options: { readonly root?: string } = {}): Work<Grammar> {
   const rules = yield* parseGbnfWork(gbnf, (text) => vocabulary.tokenId?.(text), vocabulary.nVocab);
   const automaton = new Automaton(yield* compileGrammarWork(rules, options.root ?? 'root'));
   return createReader(automaton, vocabulary, createMasks(automaton, vocabulary), { at: automaton.start, first: automaton.start });
 }
 
-/** Masks kept; past this the oldest is dropped. A mask over 128k tokens has 16 KB. */
+/** Number of cached masks; the oldest is dropped first. A mask of 128k tokens has 16 KB. */
 const MAX_MASKS = 256;
 
 type MaskOf = (state: State) => Work<Uint32Array>;
 
-/** Makes each state's mask when it is first asked for. @throws QuantletError ERR_GRAMMAR if no token fits */
+/**
+ * Computes the mask of a state at its first use.
+ * @throws QuantletError ERR_GRAMMAR if no token fits
+ */
 function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskOf {
   const { nVocab } = vocabulary;
   const kept: State[] = [];
@@ -98,14 +108,14 @@ function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskO
           : `no token of the vocabulary can continue the text as the grammar wants: expected ${describe(automaton, state)}`,
       );
     }
-    // Another reader may have made it during a pause.
+    // Another reader may have made the mask during a pause.
     if (state.mask) return state.mask;
     if (kept.push(state) > MAX_MASKS) kept.shift()!.mask = null;
     return (state.mask = mask);
   };
 }
 
-/** The bytes that could come next. */
+/** Lists the bytes that could come next, for errors. */
 function describe(automaton: Automaton, state: State): string {
   const wanted: string[] = [];
   for (let byte = 0; byte < 256; byte++) {
@@ -117,10 +127,13 @@ function describe(automaton: Automaton, state: State): string {
   return `one of ${wanted.slice(0, 24).join(' ')}`;
 }
 
-/** Bytes read between two pauses. */
+/** Number of bytes between two pauses. */
 const BYTES_A_PAUSE = 256;
 
-/** The state after a text that is read from the state `first`. @throws QuantletError ERR_INVALID_ARGUMENT if there is none */
+/**
+ * The state after reading a text from `first`.
+ * @throws QuantletError ERR_INVALID_ARGUMENT if no text of the grammar begins in this way
+ */
 function* begunState(automaton: Automaton, first: State, text: string): Work<State> {
   const bytes = new TextEncoder().encode(text);
   let state = first;
@@ -139,7 +152,9 @@ function* begunState(automaton: Automaton, first: State, text: string): Work<Sta
   return state;
 }
 
-/** The place of a reader, null after an end-of-generation token, and the place at which its tokens begin. */
+/**
+ * State of a reader (null after an end-of-generation token), and its state before the first token.
+ */
 interface Position {
   readonly at: State | null;
   readonly first: State;

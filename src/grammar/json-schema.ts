@@ -1,4 +1,4 @@
-/** A JSON schema as GBNF. */
+/** Converts a JSON schema to GBNF. */
 import { atOnce, type Work } from '../slices.ts';
 import { withWrittenNumbers, writtenJson } from './exact-number.ts';
 import { gbnfChoice, gbnfRepeat, gbnfText } from './gbnf-text.ts';
@@ -16,47 +16,57 @@ export type { JsonSchema } from './schema.ts';
 
 const MAX_DEPTH = 200;
 /**
- * Values in a schema, and characters of its texts. Schemas come from clients, and take memory and time. Real ones have
- * tens to hundreds of values, generated ones a few thousand.
+ * Limits of values in a schema and of characters in its texts. Schemas come from clients and take
+ * memory and time. Real ones have tens to hundreds of values, generated ones a few thousand.
  */
 const MAX_VALUES = 50_000;
 const MAX_CHARACTERS = 500_000;
-/** Characters of a property's name: other names are told from it character by character, each with a rule. */
+/**
+ * Longest property name in characters. A grammar for all other names needs a rule per character.
+ */
 const MAX_NAME = 1000;
 const ANYTHING: Located = { schema: true, pointer: '' };
 
-/** Any JSON object: the grammar of `response_format: { type: 'json_object' }`. */
+/** Grammar of any JSON object, for `response_format: { type: 'json_object' }`. */
 export function jsonObjectGrammar(): string {
   return jsonSchemaToGrammar({ type: 'object' });
 }
 
 /**
- * A GBNF grammar whose texts are JSON that satisfies the schema: not always every such text. Properties come in the
- * order of the schema; objects and arrays are closed if the schema lists their parts and does not open them itself
- * (additionalProperties, items); numbers have bounded digits; oneOf is read as anyOf.
- * @throws QuantletError ERR_GRAMMAR naming the keyword and its JSON pointer, or the part that nothing satisfies
+ * Makes a GBNF grammar whose texts are JSON that satisfies the schema, but not every such text.
+ * Properties come in the order of the schema. Objects and arrays are closed if the schema lists
+ * their parts and does not open them itself (additionalProperties, items). Numbers have a bounded
+ * number of digits. oneOf is read as anyOf.
+ * @throws QuantletError ERR_GRAMMAR naming the keyword and its JSON pointer, or the part that
+ * nothing satisfies
  */
 export function jsonSchemaToGrammar(schema: JsonSchema): string {
   return atOnce(jsonSchemaWork(schema));
 }
 
-/** The same as work that pauses. */
+/** jsonSchemaToGrammar() as a generator that pauses. */
 export function* jsonSchemaWork(schema: JsonSchema): Work<string> {
   refuseLarge(schema);
   return yield* new SchemaGrammar(withWrittenNumbers(schema)).text();
 }
 
-/** The rule of some schemas that hold together. It may refer to itself before it is done. */
+/**
+ * A rule for values that satisfy several schemas together. It may refer to itself while it is being
+ * written.
+ */
 interface SchemaRule {
   readonly name: string;
-  /** Its name once it is written; undefined if no value satisfies the schemas. */
+  /** Set after the rule is written: its name, or undefined if no value satisfies the schemas. */
   expression: string | undefined;
   done: boolean;
-  /** Something refers to it. */
+  /** True if another rule refers to this one. */
   used: boolean;
 }
 
-/** Writes the grammar of one schema. Methods return an expression, or undefined if no value satisfies what they are given. */
+/**
+ * Writes the grammar of one schema. Methods return an expression, or undefined if no value
+ * satisfies the given schemas.
+ */
 class SchemaGrammar {
   readonly #document: JsonSchema;
   readonly #expand: Expander;
@@ -77,7 +87,7 @@ class SchemaGrammar {
     return this.#book.text(root);
   }
 
-  /** The rule of values that satisfy all of these schemas. */
+  /** The rule for values that satisfy all of these schemas. */
   *#ruleFor(schemas: readonly Located[]): Work<string | undefined> {
     yield;
     const all = schemas.map((located) => follow(this.#document, located));
@@ -119,7 +129,7 @@ class SchemaGrammar {
     return gbnfChoice(texts);
   }
 
-  /** Those of the values that satisfy the other keywords. */
+  /** The listed values that also satisfy the other keywords. */
   *#values(plain: Plain, values: readonly unknown[]): Work<string | undefined> {
     const texts: string[] = [];
     for (const value of values) {
@@ -160,7 +170,8 @@ class SchemaGrammar {
     const book = this.#book;
     if (prefix.length === 0 && !items && minItems === 0 && maxItems === Infinity) return book.share('array');
     book.share('ws');
-    // After listed items more may follow only if the schema says so, or asks for more than are listed.
+    // More items may follow the listed ones only if the schema says so or requires more than it
+    // lists.
     const rest = items ?? (prefix.length === 0 || minItems > prefix.length ? [ANYTHING] : undefined);
     const restRule = rest && maxItems > prefix.length ? yield* this.#ruleFor(rest) : undefined;
     const listed: string[] = [];
@@ -180,12 +191,12 @@ class SchemaGrammar {
     return book.rule('array', `"[" ws ${content} ws "]"`);
   }
 
-  /** Listed items, those from `minItems` on optional, then `rest`. */
+  /** The listed items, optional from `minItems` on, then `rest`. */
   #listed(items: readonly string[], minItems: number, rest: string): string {
     let content = rest;
     for (let i = items.length - 1; i >= 0; i--) {
       const item = `${i > 0 ? 'ws "," ws ' : ''}${items[i]}${content === '' || content.startsWith(' ') ? content : ` ${content}`}`;
-      // Groups have a limit of depth, and items may be many: each is a rule.
+      // Each item is a rule instead of a nested group, because groups have a limit of depth.
       content = i >= minItems ? `${this.#book.rule('items', item)}?` : item;
     }
     return content;
@@ -210,7 +221,9 @@ class SchemaGrammar {
     return book.rule('object', `"{" ws ${members.text} ws "}"`);
   }
 
-  /** The rule of a property with any name but these; undefined if no value may stand there. */
+  /**
+   * The rule for a property with a name not in `names`; undefined if no value is allowed for it.
+   */
   *#otherProperties(names: readonly string[], schemas: readonly Located[]): Work<string | undefined> {
     const value = yield* this.#ruleFor(schemas);
     if (value === undefined) return undefined;
@@ -221,12 +234,12 @@ class SchemaGrammar {
   }
 }
 
-/** The members of an object, written from the last property to the first. */
+/** Writes the members of an object, from the last property to the first. */
 class Members {
   readonly #book: RuleBook;
-  /** Members so far, after another one: each begins with a comma. */
+  /** Members so far in the case that another one precedes: begins with a comma. */
   #after: string;
-  /** Members so far, if they are the object's first. */
+  /** Members so far in the case that they come first. */
   #first: string;
 
   constructor(book: RuleBook, others: string | undefined) {
@@ -242,12 +255,12 @@ class Members {
   addBefore(name: string, value: string, required: boolean): void {
     const book = this.#book;
     const pair = book.rule(`${name}-entry`, property(gbnfText(JSON.stringify(name)), value));
-    // A rule, since the text is used twice: after this property and after those before it.
+    // A rule, because the text is used twice: after this property and after earlier ones.
     if (this.#after !== '' && !book.has(this.#after)) this.#after = book.rule('rest', this.#after);
     const after = this.#after;
     if (required) this.#first = `${pair} ${after}`;
     else if (this.#first === '') this.#first = `(${pair} ${after})?`;
-    // Groups have a limit of depth, and properties may be many: each alternative is a rule.
+    // Each alternative is a rule instead of a nested group, because groups have a limit of depth.
     else this.#first = `(${pair} ${after} | ${book.has(this.#first) ? this.#first : book.rule('first', this.#first)})`;
     this.#after = required ? `ws "," ws ${pair} ${after}` : `(ws "," ws ${pair})? ${after}`;
   }
@@ -255,7 +268,7 @@ class Members {
 
 const property = (key: string, value: string): string => `${key} ws ":" ws ${value}`;
 
-/** From `min` to `max` items after others, each with its comma. */
+/** From `min` to `max` further items, each after a comma. */
 const moreItems = (rule: string, min: number, max: number): string =>
   max <= 0 ? '' : ` ${gbnfRepeat(`(ws "," ws ${rule})`, Math.max(0, min), max)}`;
 
@@ -275,7 +288,7 @@ function contentOfFormat(format: string, pointer: string): string {
   return content;
 }
 
-/** Types that keywords imply in a schema without a type: other types are left out. */
+/** Types implied by the keywords of a schema without `type`. Other types are excluded. */
 function impliedTypes(plain: Plain): JsonType[] {
   const types: JsonType[] = [];
   if (plain.properties.size > 0 || plain.required.size > 0 || plain.additional) types.push('object');
@@ -286,7 +299,7 @@ function impliedTypes(plain: Plain): JsonType[] {
   return types;
 }
 
-/** Follows references that stand alone, so that equal targets become one rule. */
+/** Follows a schema that consists of a `$ref` alone, so that equal targets become one rule. */
 function follow(document: JsonSchema, located: Located): Located {
   const seen = new Set<string>();
   for (let at = located; ;) {
@@ -298,7 +311,10 @@ function follow(document: JsonSchema, located: Located): Located {
   }
 }
 
-/** Refuses schemas that are too deep for the stack (or contain themselves), or too large to be turned into a grammar while others wait. */
+/**
+ * Refuses a schema that is too deep for the call stack, contains itself, or is too large to
+ * convert.
+ */
 function refuseLarge(schema: JsonSchema): void {
   let values = 0;
   let characters = 0;

@@ -1,4 +1,4 @@
-/** llama.cpp's GBNF, read into expressions. */
+/** Parses llama.cpp's GBNF into expressions. */
 import { QuantletError } from '../errors.ts';
 import { atOnce, type Work } from '../slices.ts';
 import { GbnfCursor, grammarError, isOfName, type Position } from './gbnf-cursor.ts';
@@ -6,7 +6,10 @@ import { normalizeRanges } from './ranges.ts';
 
 export type Expression =
   | { readonly type: 'text'; readonly text: string }
-  /** Code point ranges, flat [low, high, low, high ...], ascending, without overlap, surrogates left out. */
+  /**
+   * Code point ranges, flat [low, high, low, high ...], in ascending order, without overlaps or
+   * surrogates.
+   */
   | { readonly type: 'chars'; readonly ranges: readonly number[] }
   | { readonly type: 'rule'; readonly name: string; readonly at: Position }
   | { readonly type: 'token'; readonly id: number; readonly negated: boolean }
@@ -20,25 +23,29 @@ export interface Rule {
   readonly body: Expression;
 }
 
-/** Groups inside groups: each is a call inside a call. */
+/** Deepest nesting of groups, because each level is a recursive call. */
 const MAX_DEPTH = 256;
-/** Repetitions of a repetition. */
+/** Repetition marks after one item. */
 const MAX_MARKS = 8;
-/** Characters of a grammar. Grammars come from clients; those generated from schemas have the same limit. */
+/**
+ * Longest grammar in characters, since grammars come from clients. Grammars generated from schemas
+ * have the same limit.
+ */
 const MAX_TEXT = 1_000_000;
-/** Characters and ranges of a class, which are sorted in one go. */
+/** Limit of characters and ranges in a class, which are sorted without a pause. */
 const MAX_CLASS = 10_000;
 
-/** Tokens of the model, as token references name them. */
+/** The model's tokens, for token references. */
 interface TokenNames {
-  /** The token with this text; undefined if there is none. */
+  /** The token with this text; undefined if no token has it. */
   readonly tokenId: (text: string) => number | undefined;
   readonly nVocab: number;
 }
 
 /**
- * Reads llama.cpp's GBNF: rules `name ::= ...` with alternatives, groups, "text", [classes], `.`, the repetitions
- * * + ? {m} {m,} {m,n}, comments from # to the end of the line, and token references <text>, <[id]>, !<text>, !<[id]>.
+ * Parses llama.cpp's GBNF: rules `name ::= ...` with alternatives, groups, "text", [classes], `.`,
+ * the repetitions * + ? {m} {m,} {m,n}, comments from # to the end of the line, and token
+ * references <text>, <[id]>, !<text>, !<[id]>.
  * @param tokenId finds the token whose text is `text`
  * @throws QuantletError ERR_GRAMMAR
  */
@@ -46,18 +53,21 @@ export function parseGbnf(source: string, tokenId: TokenNames['tokenId'], nVocab
   return atOnce(parseGbnfWork(source, tokenId, nVocab));
 }
 
-/** The same as work that pauses. */
+/** parseGbnf() as a generator that pauses. */
 export function* parseGbnfWork(source: string, tokenId: TokenNames['tokenId'], nVocab: number): Work<Map<string, Rule>> {
   if (source.length > MAX_TEXT)
     throw new QuantletError('ERR_GRAMMAR', `the grammar has ${source.length} characters: expected at most ${MAX_TEXT}`);
   return yield* new GbnfParser(source, { tokenId, nVocab }).rules();
 }
 
-/** Recursive descent over the text of a grammar: a method for each construct. `nested`: inside a group, where lines may end. */
+/**
+ * Recursive-descent parser with a method for each construct. `nested`: inside a group, where line
+ * breaks are allowed.
+ */
 class GbnfParser {
   readonly #at: GbnfCursor;
   readonly #tokens: TokenNames;
-  /** Groups around the cursor. */
+  /** Depth of groups at the cursor. */
   #depth = 0;
 
   constructor(source: string, tokens: TokenNames) {
@@ -119,7 +129,7 @@ class GbnfParser {
     return items.length === 1 ? items[0] : { type: 'sequence', items };
   }
 
-  /** One item of a sequence; undefined where none begins. */
+  /** One item of a sequence; undefined at its end. */
   *#item(): Work<Expression | undefined> {
     const at = this.#at;
     const c = at.next;
@@ -209,7 +219,7 @@ class GbnfParser {
     return body;
   }
 
-  /** The item with the repetition that follows, or the same item if none does. */
+  /** The item with the repetition after it, or the same item without one. */
   *#repetition(item: Expression): Work<Expression> {
     const at = this.#at;
     if (at.take('*')) return { type: 'repeat', item, min: 0, max: Infinity };

@@ -3,8 +3,8 @@ import type { Work } from '../slices.ts';
 import type { Position } from './gbnf-cursor.ts';
 
 /**
- * One place in a grammar, seen as an automaton over BYTES with calls: text and classes are spelled in UTF-8, so that a
- * token that ends inside a character is nothing special. Numbers name other nodes.
+ * A node of an automaton over bytes with calls. Text and classes are spelled in UTF-8 bytes, so a
+ * token may end in the middle of a character. Numbers refer to other nodes.
  */
 export type Node =
   /** reads one byte: flat [low, high, next, low, high, next ...] */
@@ -26,16 +26,16 @@ export interface Program {
 /** Node 0 ends every rule. */
 export const RETURN = 0;
 
-/** A rule on its way to nodes. */
+/** A rule that is being compiled. */
 export interface CompiledRule {
   readonly name: string;
   readonly at: Position;
   readonly build: () => Work<number>;
-  /** Its first node, -1 before it is built. */
+  /** The rule's first node; -1 before it is compiled. */
   start: number;
 }
 
-/** A call whose rule may not be compiled yet; `start` is filled in at the end. */
+/** A call whose rule may not be compiled yet. `start` is filled in at the end. */
 export interface Call {
   readonly type: 'call';
   start: number;
@@ -43,5 +43,5 @@ export interface Call {
   readonly rule: CompiledRule;
 }
 
-/** A node while the grammar is compiled: calls know their rules. */
+/** A node during compilation, when calls refer to rules. */
 export type Place = Exclude<Node, { readonly type: 'call' }> | Call;

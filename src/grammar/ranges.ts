@@ -3,12 +3,15 @@
 /** The last code point of Unicode. */
 export const MAX_CODE_POINT = 0x10ffff;
 
-/** First and last surrogate: halves of UTF-16 pairs, which have no UTF-8 form. */
+/** First and last surrogate: halves of UTF-16 pairs, which UTF-8 cannot encode. */
 const SURROGATES = [0xd800, 0xdfff] as const;
 
 export const isSurrogate = (code: number): boolean => code >= SURROGATES[0] && code <= SURROGATES[1];
 
-/** Ascending ranges without overlap or surrogates, flat [low, high, low, high ...]; if `negated`, of all other code points. */
+/**
+ * Sorts and merges ranges, without surrogates: flat [low, high, low, high ...]. If `negated`,
+ * returns all other code points.
+ */
 export function normalizeRanges(pairs: readonly (readonly [low: number, high: number])[], negated: boolean): number[] {
   const merged: number[] = [];
   for (const [low, high] of [...pairs].sort((a, b) => a[0] - b[0])) {
@@ -18,7 +21,7 @@ export function normalizeRanges(pairs: readonly (readonly [low: number, high: nu
   return withoutSurrogates(negated ? complement(merged) : merged);
 }
 
-/** The code points that ascending ranges leave out. */
+/** The code points outside of the given ascending ranges. */
 function complement(ranges: readonly number[]): number[] {
   const others: number[] = [];
   let from = 0;

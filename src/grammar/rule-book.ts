@@ -1,10 +1,10 @@
-/** Rules of a grammar that is being written: names, texts, and the rules that all schemas share. */
+/** The rules of a grammar that is being written: names, bodies and the shared rules in use. */
 import { schemaError } from './schema-error.ts';
 import { SHARED_RULES } from './schema-string.ts';
 
-/** Characters of the grammar: a small schema may repeat its parts many times. */
+/** Longest grammar in characters, because a small schema may repeat its parts many times. */
 const MAX_TEXT = 1_000_000;
-/** Characters of a rule's name that are taken from a schema's pointer. */
+/** Length of a rule's name that comes from a schema's pointer. */
 const MAX_HINT = 60;
 
 export class RuleBook {
@@ -15,7 +15,7 @@ export class RuleBook {
   /** Names of the shared rules in use. */
   readonly #shared = new Set<string>();
   readonly #taken = new Set([...Object.keys(SHARED_RULES), 'root']);
-  /** The next number for a name that is taken. */
+  /** The next number to append to a name that is taken. */
   readonly #numbers = new Map<string, number>();
   #length = 0;
 
@@ -23,7 +23,7 @@ export class RuleBook {
     return this.#rules.has(name);
   }
 
-  /** Reserves a name that tells where in the schema a rule comes from. */
+  /** Reserves a name that shows where in the schema a rule comes from. */
   nameFor(pointer: string): string {
     const base =
       pointer
@@ -41,7 +41,10 @@ export class RuleBook {
     return name;
   }
 
-  /** Writes a rule under a reserved name. @throws QuantletError ERR_GRAMMAR if the grammar becomes too large */
+  /**
+   * Adds a rule under a reserved name.
+   * @throws QuantletError ERR_GRAMMAR if the grammar becomes too large
+   */
   write(name: string, body: string): void {
     if ((this.#length += body.length) > MAX_TEXT)
       throw schemaError(
@@ -51,7 +54,7 @@ export class RuleBook {
     this.#rules.set(name, body);
   }
 
-  /** The name of a rule with this body; equal bodies are one rule. */
+  /** Returns the name of the rule with this body, and adds it if missing. */
   rule(hint: string, body: string): string {
     let name = this.#byBody.get(body);
     if (name === undefined) {
@@ -62,7 +65,7 @@ export class RuleBook {
     return name;
   }
 
-  /** Marks a shared rule, and those that it names, as used. Returns its name. */
+  /** Marks a shared rule and all rules that it names as used. Returns its name. */
   share(name: string): string {
     if (!this.#shared.has(name)) {
       this.#shared.add(name);
@@ -71,7 +74,7 @@ export class RuleBook {
     return name;
   }
 
-  /** The grammar, whose texts are those of the rule `root`. */
+  /** The grammar as text, with `root` as its start rule. */
   text(root: string): string {
     const lines = root === 'root' ? [] : [`root ::= ${root}`];
     for (const [name, body] of this.#rules) lines.push(`${name} ::= ${body}`);

@@ -1,4 +1,4 @@
-/** Keywords of one JSON schema, brought into the form that grammars are written from. */
+/** Converts the keywords of one JSON schema to the form from which grammars are written. */
 import { shortJson } from '../chat/json.ts';
 import type { QuantletError } from '../errors.ts';
 import { compareDecimals, decimalOf, isNumber, WrittenNumber, type Decimal } from './exact-number.ts';
@@ -6,9 +6,15 @@ import { schemaError } from './schema-error.ts';
 import type { Bounds } from './schema-number.ts';
 import { escapePointer, jsonKey, type JsonSchema, type JsonType, type Located } from './schema.ts';
 
-/** One way to satisfy a schema, with references and combinators resolved. All schemas of a list of Located hold together. */
+/**
+ * One alternative of a schema, with references and combinators resolved. A list of Located means
+ * that all its schemas must be satisfied.
+ */
 export interface Plain extends Bounds {
-  /** Names the schemas it was made of. Equal keys mean the same; it is empty if anything is allowed. */
+  /**
+   * Identifies the schemas that it was made of. Equal keys mean equal schemas; empty if anything is
+   * allowed.
+   */
   readonly key: string;
   readonly pointer: string;
   readonly types?: readonly JsonType[];
@@ -26,7 +32,7 @@ export interface Plain extends Bounds {
   readonly format?: string;
 }
 
-/** Keywords that tell something to people or tools, and nothing about the text. */
+/** Keywords for people and tools, without an effect on the text. */
 const ANNOTATIONS = new Set([
   '$schema',
   '$id',
@@ -49,14 +55,14 @@ const ANNOTATIONS = new Set([
 ]);
 const COMBINATORS = new Set(['$ref', 'allOf', 'anyOf', 'oneOf']);
 const NUMERIC_FORMATS = new Set(['int32', 'int64', 'float', 'double']);
-/** Bounds of bounds. */
+/** Largest magnitude of a bound. */
 const LARGEST = decimalOf(1e21);
 const TYPES: readonly string[] = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string'];
 
 type Draft = { -readonly [K in keyof Plain]: Plain[K] };
 type Keywords = Readonly<Record<string, unknown>>;
 
-/** A keyword's value, its place, and the place and the keywords of the schema around it. */
+/** A keyword's value and pointer, and the pointer and keywords of its schema. */
 interface Keyword {
   readonly value: unknown;
   readonly at: string;
@@ -79,7 +85,7 @@ function textOf(value: unknown, at: string, expected: string): string {
   return value;
 }
 
-/** A value for a message. */
+/** A value, shortened for an error. */
 export const shown = (value: unknown): string => (value instanceof WrittenNumber ? value.text.slice(0, 80) : shortJson(value));
 
 function countOf(given: unknown, at: string): number {
@@ -108,7 +114,7 @@ const bound =
   (plain, { value, at }) =>
     void (plain[name] = numberOf(value, at));
 
-/** Draft 4 has a boolean that makes minimum or maximum exclusive. */
+/** In draft 4 this keyword is a boolean that makes minimum or maximum exclusive. */
 const exclusiveBound =
   (name: 'exclusiveMinimum' | 'exclusiveMaximum', inclusive: 'minimum' | 'maximum'): Reader =>
   (plain, { value, at, schema, pointer }) => {
@@ -123,7 +129,7 @@ const READERS: Readonly<Record<string, Reader>> = {
       throw schemaError(at, `found ${shortJson(value)}, expected ${TYPES.join(', ')} or a list of those`);
     plain.types = types as JsonType[];
   },
-  nullable() {}, // OpenAPI's, which needs the type: see plainOf.
+  nullable() {}, // OpenAPI's keyword; plainOf() handles it, because it depends on the type.
   const: (plain, { value }) => void (plain.values = [value]),
   enum: (plain, { value, at }) => void (plain.values = listOf(value, at, 'a list of values')),
   properties(plain, { value, at }) {
@@ -163,8 +169,8 @@ const READERS: Readonly<Record<string, Reader>> = {
 };
 
 /**
- * The keywords of one schema object, except those that combine schemas.
- * @throws QuantletError ERR_GRAMMAR for keywords that a grammar cannot keep
+ * Reads the keywords of one schema object, except combinators.
+ * @throws QuantletError ERR_GRAMMAR for keywords that a grammar cannot enforce
  */
 export function plainOf(schema: Keywords, pointer: string): Plain {
   const plain: Draft = { key: '', pointer, properties: new Map(), required: new Set(), prefix: [] };

@@ -1,8 +1,11 @@
-/** JSON numbers within bounds as GBNF. Every function returns undefined if no number is left. */
+/**
+ * JSON numbers within bounds as GBNF. Every function returns undefined if no number is within the
+ * bounds.
+ */
 import { compareDecimals, unitsOf, type Decimal as Written } from './exact-number.ts';
 import { gbnfChoice, gbnfClass, gbnfRepeat } from './gbnf-text.ts';
 
-/** The bounds of a schema, as they are written. */
+/** The bounds of a schema, as written. */
 export interface Bounds {
   readonly minimum?: Written;
   readonly maximum?: Written;
@@ -10,15 +13,18 @@ export interface Bounds {
   readonly exclusiveMaximum?: Written;
 }
 
-/** Digits of an integer without its sign, unless a bound has more: all such integers are exact as a double. */
+/**
+ * Digits of an integer without its sign, unless a bound has more. Integers of 15 digits are exact
+ * as doubles.
+ */
 const INTEGER_DIGITS = 15;
-/** Digits after the point, to which bounds are rounded inwards. */
+/** Number of digits after the decimal point. Bounds are rounded inwards to it. */
 const FRACTION_DIGITS = 20;
 
 const digit = (low: number, high: number): string => gbnfClass([48 + low, 48 + high]);
 const power = (n: number): bigint => 10n ** BigInt(n);
 
-/** Digit strings of one length from low to high. */
+/** Digit strings of equal length from low to high. */
 function sameLength(low: string, high: string): string {
   if (/^0*$/.test(low) && /^9*$/.test(high)) return gbnfRepeat('[0-9]', low.length, low.length);
   if (low[0] === high[0]) return low.length === 1 ? `"${low}"` : `"${low[0]}" ${sameLength(low.slice(1), high.slice(1))}`;
@@ -33,7 +39,10 @@ function sameLength(low: string, high: string): string {
   ])!;
 }
 
-/** Integers 0 <= low .. high without leading zeros, each length followed by `after(length)`. */
+/**
+ * Integers from low to high (0 <= low) without leading zeros. Each length is followed by
+ * `after(length)`.
+ */
 function naturals(low: bigint, high: bigint, after: (digits: number) => string = () => ''): string | undefined {
   const options: string[] = [];
   for (let length = String(low).length; low <= high && length <= String(high).length; length++) {
@@ -46,7 +55,7 @@ function naturals(low: bigint, high: bigint, after: (digits: number) => string =
   return gbnfChoice(options);
 }
 
-/** Integers from low to high, both included; undefined is no bound. */
+/** Integers from low to high, inclusive; undefined is no bound. */
 function integerRange(low: bigint | undefined, high: bigint | undefined): string | undefined {
   const reach = (bound: bigint | undefined): bigint =>
     power(Math.max(INTEGER_DIGITS, bound === undefined ? 0 : String(bound).length + 1)) - 1n;
@@ -70,13 +79,13 @@ function fixed(units: bigint): Decimal {
   return { whole: BigInt(digits.slice(0, -FRACTION_DIGITS)), fraction: digits.slice(-FRACTION_DIGITS).replace(/0+$/, '') };
 }
 
-/** Digits that may follow a point so far: none at all, and some. */
+/** The digits that may follow: none at all, and an expression for some. */
 interface Tail {
   readonly none: boolean;
   readonly some: string | undefined;
 }
 
-/** Fractions from .low to .high, both included; undefined is no bound. */
+/** Fractions from .low to .high, inclusive; undefined is no bound. */
 function tail(low: string | undefined, high: string | undefined, digits: number): Tail {
   if (low !== undefined && /^0*$/.test(low)) low = undefined;
   const none = low === undefined;
@@ -109,7 +118,7 @@ function fractionBetween(low: string | undefined, high: string | undefined, whol
   return none ? ` ("." ${some})?` : ` "." ${some}`;
 }
 
-/** Decimals 0 <= low .. high; undefined is no upper bound. */
+/** Decimals from low (>= 0) to high; undefined is no upper bound. */
 function positives(low: Decimal, high: Decimal | undefined): string | undefined {
   const { whole, fraction } = low;
   const start = String(whole).length;
@@ -132,8 +141,9 @@ function positives(low: Decimal, high: Decimal | undefined): string | undefined 
 }
 
 /**
- * Numbers without exponent from low to high, both included and in units of 10^-FRACTION_DIGITS; undefined is no bound. Bounds
- * hold for readers with doubles too: a text at least as large as another is read as a double at least as large.
+ * Numbers without exponent from low to high, inclusive, in units of 10^-FRACTION_DIGITS; undefined
+ * is no bound. The bounds also hold after a reader converts the number to a double, because that
+ * conversion keeps the order.
  */
 function numberRange(low: bigint | undefined, high: bigint | undefined): string | undefined {
   const negative =
@@ -149,7 +159,10 @@ function numberRange(low: bigint | undefined, high: bigint | undefined): string 
 
 const bigger = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
-/** Units above (1) or below (-1) an excluded bound: far enough that readers with doubles tell the two apart. */
+/**
+ * The nearest allowed number above (1) or below (-1) an excluded bound, in units. The gap is wide
+ * enough for doubles to differ from the bound.
+ */
 function nextTo(bound: Written, direction: 1 | -1): bigint {
   const units = unitsOf(bound, FRACTION_DIGITS, direction > 0);
   const size = units < 0n ? -units : units;

@@ -1,12 +1,17 @@
-/** Regular expressions of a JSON schema (`pattern`) as GBNF. */
+/** Converts regular expressions of a JSON schema (`pattern`) to GBNF. */
 import { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
 import { gbnfChoice, gbnfClass, gbnfRepeat, gbnfText } from './gbnf-text.ts';
 import { normalizeRanges } from './ranges.ts';
 
-/** Groups inside groups: each is a call inside a call, here and where the grammar is parsed. */
+/**
+ * Deepest nesting of groups, because each level is a recursive call here and in the GBNF parser.
+ */
 const MAX_DEPTH = 100;
-/** Characters of a pattern. Patterns come from clients, and checks take time with the length. */
+/**
+ * Longest pattern in characters. Patterns come from clients, and the checks take longer for longer
+ * patterns.
+ */
 const MAX_LENGTH = 4000;
 
 type Pairs = [low: number, high: number][];
@@ -39,7 +44,7 @@ const SETS: Readonly<Record<string, Pairs>> = { d: DIGIT, w: WORD, s: SPACE };
 const CONTROLS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, 0: 0 };
 const SHORT_ESCAPES: Readonly<Record<number, string>> = { 8: '\\b', 9: '\\t', 10: '\\n', 12: '\\f', 13: '\\r', 34: '\\"', 92: '\\\\' };
 
-/** One character of a set as it is written in a JSON string: itself, or escaped if JSON requires that. */
+/** GBNF for one character of a set in a JSON string, escaped if JSON requires that. */
 function jsonCharacter(ranges: readonly number[]): string | undefined {
   const raw: Pairs = [];
   const escaped: string[] = [];
@@ -74,9 +79,12 @@ function intersect(a: readonly number[], b: readonly number[]): number[] {
 }
 
 /**
- * The content of a JSON string that matches a regular expression, as GBNF: alternatives, groups, classes, ., \d \w \s and
- * their complements, quantifiers, ^ and $ at the ends of an alternative of the whole pattern (elsewhere text may precede
- * and follow, as in JSON Schema). No look-around, back-references, \b or \p.
+ * GBNF for the content of a JSON string that matches a regular expression.
+ *
+ * Supported are alternatives, groups, classes, quantifiers, `.`, and `\d \w \s` with their
+ * complements. `^` and `$` are supported at the ends of an alternative of the whole pattern.
+ * Without them text may precede and follow, as in JSON Schema. Look-around, back-references,
+ * `\b` and `\p` are not supported.
  * @param anyCharacter the rule for one character of a JSON string
  * @throws QuantletError ERR_GRAMMAR
  */
@@ -87,7 +95,7 @@ export function* patternToGbnf(pattern: string, anyCharacter: string, pointer: s
       `schema ${pointer}: a pattern of ${pattern.length} characters was found, expected at most ${MAX_LENGTH}`,
     );
   const translator = new PatternTranslator(pattern, anyCharacter, pointer);
-  // RegExp would look up all characters of each property.
+  // First, because RegExp would expand each property (\p) to all its characters.
   translator.refuseProperties();
   try {
     new RegExp(pattern, 'u');
@@ -101,14 +109,17 @@ export function* patternToGbnf(pattern: string, anyCharacter: string, pointer: s
   return yield* translator.pattern();
 }
 
-/** Recursive descent over a pattern that RegExp has accepted: a method for each construct. */
+/**
+ * Recursive-descent translator of a pattern that RegExp has accepted, with a method for each
+ * construct.
+ */
 class PatternTranslator {
   readonly #pattern: string;
   readonly #chars: readonly string[];
   readonly #anyCharacter: string;
   readonly #pointer: string;
   #pos = 0;
-  /** Groups around the position. */
+  /** Depth of groups at the position. */
   #depth = 0;
 
   constructor(pattern: string, anyCharacter: string, pointer: string) {
@@ -128,7 +139,7 @@ class PatternTranslator {
     return true;
   }
 
-  /** Characters up to the next `closing`, which is skipped too. */
+  /** Reads up to the next `closing` and skips it. */
   #upTo(closing: string): string {
     const start = this.#pos;
     const end = this.#chars.indexOf(closing, start);
@@ -152,7 +163,7 @@ class PatternTranslator {
     this.#fail(escape);
   }
 
-  /** The whole pattern. Text may precede and follow an alternative without ^ or $. */
+  /** Translates the whole pattern. Text may precede and follow an alternative without ^ or $. */
   *pattern(): Work<string> {
     const options: string[] = [];
     do {
@@ -255,7 +266,7 @@ class PatternTranslator {
     return this.#take('b') ? single(8) : this.#escape();
   }
 
-  /** The set or the character that an escape names, after its backslash. */
+  /** The set or character of an escape, read after the backslash. */
   #escape(): Pairs {
     const c = this.#chars[this.#pos++];
     const set = SETS[c.toLowerCase()];
@@ -276,7 +287,7 @@ class PatternTranslator {
     return parseInt(text, 16);
   }
 
-  /** The code point of \uXXXX, of a surrogate pair of these, or of \u{X...}. */
+  /** The code point of \uXXXX, of two of these as a surrogate pair, or of \u{X...}. */
   #unicode(): number {
     if (this.#take('{')) return parseInt(this.#upTo('}'), 16);
     const high = this.#hexadecimal(4);
@@ -287,7 +298,7 @@ class PatternTranslator {
   }
 }
 
-/** Characters of a pattern that a message shows. */
+/** Number of characters of a pattern in an error. */
 const SHOWN = 200;
 const shown = (pattern: string): string =>
   pattern.length > SHOWN ? `${JSON.stringify(pattern.slice(0, SHOWN))}... (${pattern.length} characters)` : JSON.stringify(pattern);

@@ -1,4 +1,4 @@
-/** JSON schemas in plain form: references followed, allOf and anyOf multiplied out. */
+/** Converts JSON schemas to plain form: references followed, allOf and anyOf multiplied out. */
 import type { Work } from '../slices.ts';
 import { compareDecimals, WrittenNumber, type Decimal } from './exact-number.ts';
 import { schemaError } from './schema-error.ts';
@@ -6,34 +6,46 @@ import { plainOf, shown, type Plain } from './schema-keywords.ts';
 import { jsonKey, resolveReference, type JsonSchema, type JsonType, type Located } from './schema.ts';
 
 const MAX_ALTERNATIVES = 2000;
-/** References that lead on to further references. */
+/** Longest chain of references. */
 const MAX_CHAIN = 200;
-/** Schemas that one is made of, and all together: definitions that each refer twice to the next double with each of them. */
+/**
+ * Limits of schemas combined, for one list and in total. Definitions that each refer twice to the
+ * next double this number at each definition.
+ */
 const MAX_PARTS = 10_000;
 const MAX_ALL_PARTS = 200_000;
-/** Properties and values that combinations repeat, all together: 2,000 alternatives of 10,000 properties would fill the memory. */
+/**
+ * Limit of properties and values copied by combinations, in total. 2,000 alternatives of 10,000
+ * properties would fill the memory.
+ */
 const MAX_COPIED = 500_000;
-/** Schemas, and repeated properties and values, between two pauses. A pause goes through all the schemas around this one. */
+/**
+ * Number of schemas, copied properties and copied values between two pauses. A pause costs a step
+ * through all enclosing generators.
+ */
 const STRIDE = 256;
 
-/** The alternatives that satisfy all schemas of a list. */
+/** Returns the alternatives that satisfy all schemas of a list. */
 export type Expander = (all: readonly Located[]) => Work<readonly Plain[]>;
 
-/** @throws QuantletError ERR_GRAMMAR for keywords that cannot be kept, references that lead nowhere or to themselves */
+/**
+ * @throws QuantletError ERR_GRAMMAR for keywords that a grammar cannot enforce, and for references
+ * that lead nowhere or to themselves
+ */
 export function createExpander(document: JsonSchema): Expander {
   const expansion = new Expansion(document);
   return (all) => expansion.alternatives(all);
 }
 
-/** Expands schemas of one document, within limits for each list of schemas and for all of them. */
+/** Expands schemas of one document, within limits per list of schemas and in total. */
 class Expansion {
   readonly #document: JsonSchema;
-  /** Schemas that the current list is made of, and those of all lists before. */
+  /** Number of schemas combined for the current list, and for all earlier lists. */
   #parts = 0;
   #partsBefore = 0;
-  /** Properties and values that combinations have repeated. */
+  /** Number of properties and values copied by combinations. */
   #copied = 0;
-  /** Work since the last pause. */
+  /** Steps since the last pause. */
   #steps = 0;
 
   constructor(document: JsonSchema) {
@@ -57,7 +69,7 @@ class Expansion {
     yield;
   }
 
-  /** Every alternative of a together with every one of b. */
+  /** Combines every alternative of a with every alternative of b. */
   *#product(a: readonly Plain[], b: readonly Plain[], pointer: string): Work<readonly Plain[]> {
     if (a.length * b.length > MAX_ALTERNATIVES)
       throw schemaError(pointer, `its combinations of allOf, anyOf and oneOf make more than ${MAX_ALTERNATIVES} alternatives`);
@@ -75,7 +87,7 @@ class Expansion {
     return plains;
   }
 
-  /** @param followed pointers of the references on the way here */
+  /** @param followed pointers of the references that led here */
   *#expand({ schema, pointer }: Located, followed: ReadonlySet<string>): Work<readonly Plain[]> {
     if (++this.#parts > MAX_PARTS) throw schemaError(pointer, `its references and combinations make more than ${MAX_PARTS} schemas`);
     if (schema === false) return [];
@@ -112,17 +124,17 @@ class Expansion {
   }
 }
 
-/** Properties and values that a combination repeats. */
+/** Number of properties and values that a combination copies. */
 const sizeOf = ({ properties, required, prefix, values = [] }: Plain): number =>
   properties.size + required.size + prefix.length + values.length;
 
-/** The schema of values that satisfy a and b. */
+/** The schema for values that satisfy both a and b. */
 function both(a: Plain, b: Plain): Plain {
   if (a.key === '') return b;
   if (b.key === '') return a;
   const properties = new Map<string, readonly Located[]>();
   for (const name of new Set([...a.properties.keys(), ...b.properties.keys()])) {
-    // A property that one side does not name falls under its additionalProperties.
+    // A property that only one side names must satisfy the other side's additionalProperties.
     properties.set(name, [...(a.properties.get(name) ?? a.additional ?? []), ...(b.properties.get(name) ?? b.additional ?? [])]);
   }
   const at = (plain: Plain, i: number): readonly Located[] => plain.prefix[i] ?? plain.items ?? [];

@@ -1,11 +1,15 @@
-/** JSON schemas as callers give them: plain, in OpenAI's wrapping, or as a validator that converts itself. */
+/**
+ * JSON schemas in the forms that callers give: plain, in OpenAI's wrapping, or as a validator that
+ * converts itself.
+ */
 import { QuantletError, tell } from '../errors.ts';
 import { hintOf } from '../nearest.ts';
 
 /**
- * The form of a text: any text, any JSON object, or JSON that fits a schema (also llama-server's json_object with a schema). A
- * schema is a JSON schema, or a validator that converts itself to one (zod 4.2, ArkType and others that implement Standard JSON
- * Schema). OpenAI's form, with the schema in `json_schema`, means the same.
+ * The form of the text: any text, any JSON object, or JSON that satisfies a schema. A schema is a
+ * JSON schema, or a validator that converts itself to one (zod 4.2, ArkType and others that
+ * implement Standard JSON Schema). Also accepted: OpenAI's form with the schema in `json_schema`,
+ * and llama-server's json_object with a schema.
  */
 export type ResponseFormat =
   | { readonly type: 'text' }
@@ -20,11 +24,11 @@ export type ResponseFormat =
       };
     };
 
-/** A response format in one form. */
+/** A response format reduced to one form. */
 export type PlainFormat =
   { readonly type: 'text' } | { readonly type: 'json_object' } | { readonly type: 'json_schema'; readonly schema: object };
 
-/** Functions that turn a validator without a schema of its own into one, by the vendor that it names. */
+/** Conversion functions to suggest for validators that do not convert themselves, by vendor. */
 const CONVERTERS: Readonly<Record<string, string>> = {
   zod: 'z.toJSONSchema(schema) of zod 4',
   valibot: 'toJsonSchema(schema) of @valibot/to-json-schema',
@@ -43,20 +47,20 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 
 /**
  * The JSON schema of a schema or a validator.
- * @param where names it in messages: "responseFormat.schema"
- * @throws ERR_GRAMMAR for a value that is not a schema, and for a validator that has none
+ * @param where its name in errors, such as "responseFormat.schema"
+ * @throws ERR_GRAMMAR for a value that is not a schema, and for a validator without one
  */
 export function schemaOf(where: string, given: unknown): object {
   if (!isObject(given)) throw noGrammar(`${where} is ${tell(given)}; expected a JSON schema`);
   const standard = given['~standard'] as StandardSchema | undefined;
   if (isObject(standard)) return ownSchema(where, standard);
   if (typeof given === 'function') throw noGrammar(`${where} is a function; expected a JSON schema`);
-  // Validators from before that standard (zod 3): their fields would be read as keywords.
+  // Validators older than the standard (zod 3), whose fields would be taken for keywords.
   if (typeof given.safeParse === 'function') throw noSchema(where, '_def' in given ? 'zod' : 'unknown');
   return given;
 }
 
-/** The schema of a validator's input: the validator reads the answer. */
+/** The schema of a validator's input, because the answer becomes that input. */
 function ownSchema(where: string, { vendor, jsonSchema }: StandardSchema): object {
   if (typeof jsonSchema?.input !== 'function') throw noSchema(where, String(vendor));
   const cause = { cause: undefined as unknown };
@@ -78,14 +82,14 @@ function noSchema(where: string, vendor: string): QuantletError {
 const SCHEMA_TYPES: readonly unknown[] = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'];
 const SCHEMA_KEYWORDS = ['$schema', '$ref', 'properties', 'items', 'enum', 'const', 'anyOf', 'oneOf', 'allOf'];
 
-/** Tells a validator or a JSON schema from a response format that would hold one. */
+/** True for a validator or a JSON schema, given where a response format belongs. */
 const isSchema = (format: object): boolean =>
   '~standard' in format ||
   ('safeParse' in format && typeof format.safeParse === 'function') ||
   ('type' in format && SCHEMA_TYPES.includes(format.type)) ||
   (!('type' in format) && SCHEMA_KEYWORDS.some((key) => key in format));
 
-/** Fields of a format, with those of OpenAI's that mean nothing to a grammar. */
+/** Known fields of a format, including OpenAI's fields without an effect on a grammar. */
 const OPENAI_FIELDS = ['schema', 'name', 'description', 'strict'];
 const FORMAT_FIELDS = ['type', 'json_schema', ...OPENAI_FIELDS];
 
@@ -94,7 +98,10 @@ function checkFields(where: string, given: object, known: readonly string[]): vo
   if (unknown !== undefined) throw bad(`${where} has "${unknown}"; ${hintOf(unknown, known)} ${known.join(', ')}`);
 }
 
-/** A response format in one form, its schema a JSON schema. @throws ERR_INVALID_ARGUMENT for an invalid format, ERR_GRAMMAR for an invalid schema */
+/**
+ * Reduces a response format to one form, with a JSON schema.
+ * @throws ERR_INVALID_ARGUMENT for an invalid format, ERR_GRAMMAR for an invalid schema
+ */
 export function plainFormat(format: ResponseFormat): PlainFormat {
   const types = ['text', 'json_object', 'json_schema'];
   const expected = `{ type: 'text' }, { type: 'json_object' } or { type: 'json_schema', schema }`;

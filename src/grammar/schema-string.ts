@@ -1,17 +1,20 @@
-/** JSON strings as GBNF: the shared rules, formats, and keys that are not among some names. */
+/** JSON strings as GBNF: shared rules, formats, and keys other than given names. */
 import { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
 import { gbnfClass, gbnfText } from './gbnf-text.ts';
 import { normalizeRanges } from './ranges.ts';
 
-/** Rules that schemas share, by name; `root` is not among them. Whitespace is bounded, so that a model cannot write it forever. */
+/**
+ * Rules that all schemas share, by name, without `root`. Whitespace is bounded, so that a model
+ * cannot write it forever.
+ */
 export const SHARED_RULES: Readonly<Record<string, string>> = {
   ws: '| " " | "\\n" [ \\t]{0,20}',
   value: 'object | array | string | number | boolean | null',
   object: '"{" ws (string ws ":" ws value (ws "," ws string ws ":" ws value)*)? ws "}"',
   array: '"[" ws (value (ws "," ws value)*)? ws "]"',
   string: '"\\"" char* "\\""',
-  // An escape \uXXXX is never half of a surrogate pair: each is one character.
+  // \uXXXX excludes surrogates, so that each escape is one character.
   char: '[^"\\\\\\x00-\\x1F\\x7F] | "\\\\" (["\\\\/bfnrt] | "u" ([0-9A-CEFa-cef] hex hex hex | [Dd] [0-7] hex hex))',
   hex: '[0-9A-Fa-f]',
   number: 'integer ("." [0-9]{1,16})? ([eE] [+\\-]? [0-9]{1,2})?',
@@ -27,7 +30,10 @@ const CLOCK = '("0" | "1") [0-9] | "2" [0-3]';
 const TIME = `(${CLOCK}) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{1,9})? ("Z" | [+\\-] (${CLOCK}) ":" [0-5] [0-9])`;
 const OCTET = '("25" [0-5] | "2" [0-4] [0-9] | "1" [0-9] [0-9] | [1-9] [0-9] | [0-9])';
 
-/** Contents of strings of each format; a part of them if all are not a regular language (29 February). */
+/**
+ * String contents by format. A format that is not a regular language gets a subset (dates without
+ * 29 February).
+ */
 export const STRING_FORMATS: Readonly<Record<string, string>> = {
   date: YEAR_MONTH_DAY,
   time: TIME,
@@ -38,15 +44,16 @@ export const STRING_FORMATS: Readonly<Record<string, string>> = {
     '[a-zA-Z0-9_] ([a-zA-Z0-9_\\-] | "." [a-zA-Z0-9_]){0,62} "@" [a-zA-Z0-9] ([a-zA-Z0-9] | [\\-.] [a-zA-Z0-9]){0,60} "." [a-zA-Z]{2,12}',
 };
 
-/** Quotes around a content. */
+/** Puts quotes around a content. */
 export const quoted = (content: string): string => `"\\"" ${content} "\\""`;
 
-/** Characters of the names as a tree: each becomes a rule. */
+/** Limit of nodes in the tree of names, because each becomes a rule. */
 const MAX_BRANCHES = 20_000;
 
 /**
- * Rules for a key (with its quotes) that is not among `names`: the names are a tree of characters, and a key leaves it where
- * no name continues in the same way. Every character of such keys has one spelling, so that no key is a name spelled differently.
+ * Rules for a key (with its quotes) that is not in `names`. The names form a tree of characters,
+ * and a key leaves the tree at a character that no name has there. Each character of such a key has
+ * a single spelling, so that a key cannot equal a name in another spelling.
  * @param rule declares a rule and returns its name
  */
 export function* keyExcept(names: readonly string[], rule: (hint: string, body: string) => string): Work<string> {
@@ -61,7 +68,7 @@ export function* keyExcept(names: readonly string[], rule: (hint: string, body: 
       JSON.stringify(name)
         .slice(1, -1)
         .match(/\\u....|\\.|[^\\]/gsu) ?? [];
-    // key-char cannot spell these, so no other key is equal to such a name.
+    // key-char cannot spell these characters, so no other key equals such a name.
     if (units.some((unit) => unit.startsWith('\\u') || unit === '\x7f')) continue;
     let at = root;
     for (const unit of units) {

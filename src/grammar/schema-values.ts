@@ -1,4 +1,4 @@
-/** Test of given values (const, enum) against a JSON schema. */
+/** Tests given values (const, enum) against a JSON schema. */
 import { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
 import { Automaton, type State } from './automaton.ts';
@@ -12,23 +12,27 @@ import { patternToGbnf } from './schema-pattern.ts';
 import { SHARED_RULES, STRING_FORMATS } from './schema-string.ts';
 import { jsonKey, type JsonType, type Located } from './schema.ts';
 
-/** Patterns of one schema kept as automata. */
+/** Number of cached automata, one per pattern. */
 const MAX_AUTOMATA = 32;
-/** Places of automata, and values, between two pauses. */
+/** Number of automaton places, and of values, between two pauses. */
 const STRIDE = 4096;
 const VALUES = 64;
-/** Places that one text may go through. A pattern with thousands of readings at every character takes seconds. */
+/**
+ * Limit of places visited for one text. A pattern with thousands of readings at every character
+ * would take seconds.
+ */
 const MAX_PLACES = 1_000_000;
 
-/** The test of one schema's values: tells if a value satisfies the keywords next to it. */
+/** Makes the test for one schema: true if a value satisfies the keywords next to const or enum. */
 export function createValueTest(expand: Expander): (plain: Plain, value: unknown) => Work<boolean> {
   const automata = new Map<string, Automaton>();
-  /** The values of an enum as keys: every element of a list may be looked up among them. */
+  /** The values of an enum as keys, because every element of a list may be looked up in them. */
   const keysOf = new Map<readonly unknown[], ReadonlySet<string>>();
 
   /**
-   * Tells if a text, as JSON writes it, follows the GBNF of a JSON string's content. Patterns are tested in this way because
-   * RegExp takes exponential time for some ((a+)+$); the automaton reads each byte once.
+   * True if a text, as JSON writes it, follows the GBNF of a JSON string's content. RegExp is not
+   * used for patterns, because some take it exponential time ((a+)+$). The automaton reads each
+   * byte once.
    */
   function* writes(content: string, text: string): Work<boolean> {
     let automaton = automata.get(content);
@@ -92,7 +96,7 @@ export function createValueTest(expand: Expander): (plain: Plain, value: unknown
       }
       if (pattern !== undefined && !(yield* writes(yield* patternToGbnf(pattern, 'char', `#${plain.pointer}/pattern`), value)))
         return false;
-      // Formats without a rule are refused when the grammar is written.
+      // Unknown formats are refused when the grammar is written.
       return format === undefined || STRING_FORMATS[format] === undefined || (yield* writes(STRING_FORMATS[format], value));
     }
     if (isNumber(value)) return keepsBounds(decimalOf(value), plain);

@@ -1,4 +1,4 @@
-/** JSON schemas as documents: places in them, references, equal values. */
+/** JSON schemas as documents: pointers, references, equality of values. */
 import { shortJson } from '../chat/json.ts';
 import { WrittenNumber } from './exact-number.ts';
 import { schemaError } from './schema-error.ts';
@@ -8,7 +8,7 @@ export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
 
 export type JsonType = 'null' | 'boolean' | 'object' | 'array' | 'number' | 'integer' | 'string';
 
-/** A schema and its place in the document, as a JSON pointer. */
+/** A schema and its JSON pointer in the document. */
 export interface Located {
   readonly schema: JsonSchema;
   readonly pointer: string;
@@ -16,7 +16,10 @@ export interface Located {
 
 export const escapePointer = (part: string): string => part.replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** The schema that a `$ref` leads to. @throws QuantletError ERR_GRAMMAR if it leads nowhere, or out of the document */
+/**
+ * The schema that a `$ref` refers to.
+ * @throws QuantletError ERR_GRAMMAR if the target does not exist or is outside of the document
+ */
 export function resolveReference(document: JsonSchema, reference: unknown, pointer: string): Located {
   if (typeof reference !== 'string' || !/^#(\/|$)/.test(reference))
     throw schemaError(`${pointer}/$ref`, `found ${shortJson(reference)}, expected a reference within this document, as #/$defs/name`);
@@ -41,7 +44,7 @@ function decoded(reference: string, pointer: string): string {
   }
 }
 
-/** A text that is the same for equal JSON values only. The order of properties does not matter. */
+/** A text that is equal for equal JSON values only. The order of properties does not matter. */
 export function jsonKey(value: unknown): string {
   if (value instanceof WrittenNumber) return value.key;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);

@@ -1,20 +1,23 @@
-/** The vocabulary as a trie over bytes, walked together with a grammar to find all tokens that fit. */
+/**
+ * The vocabulary as a trie over bytes, walked together with a grammar to find all tokens that fit.
+ */
 import type { Automaton, State } from './automaton.ts';
 
-/** The vocabulary of a tokenizer, as a grammar needs it. */
+/** The parts of a tokenizer's vocabulary that a grammar needs. */
 export interface GrammarVocabulary {
   readonly nVocab: number;
-  /** Bytes that a token adds to the text. Byte rules never allow a token that adds none. */
+  /** Bytes that a token adds to the text. A token without bytes never fits a byte rule. */
   pieceBytes(id: number): Uint8Array;
-  /** Tells if the token ends the generation. */
+  /** True if the token ends the generation. */
   isEog(id: number): boolean;
   /** The token with exactly this text, for references <text>. */
   tokenId?(text: string): number | undefined;
 }
 
 /**
- * All tokens that have bytes, as a trie in preorder: node i reads bytes[i] at depth depths[i], its subtree ends before
- * ends[i], and the tokens spelled by the way to it are ids[tokens[i]] .. ids[tokens[i + 1] - 1].
+ * All tokens with bytes, as a trie in preorder. Node i reads bytes[i] at depth depths[i], and its
+ * subtree ends before ends[i]. The tokens spelled by the path to it are ids[tokens[i]] ..
+ * ids[tokens[i + 1] - 1].
  */
 export interface TokenTrie {
   readonly bytes: Uint8Array;
@@ -27,7 +30,7 @@ export interface TokenTrie {
 
 const tries = new WeakMap<GrammarVocabulary, TokenTrie>();
 
-/** Tokens or nodes between two pauses: some tenths of a millisecond. */
+/** Number of tokens or nodes between two pauses: a fraction of a millisecond. */
 const STRIDE = 2048;
 
 /** The trie of a vocabulary object, built at the first call. */
@@ -37,7 +40,10 @@ export function* tokenTrie(vocabulary: GrammarVocabulary): Generator<void, Token
   return trie;
 }
 
-/** Inserts token by token into linked nodes, found by a hash of (parent, byte), then lays them out in preorder. */
+/**
+ * Inserts the tokens into linked nodes, found by a hash of (parent, byte), then lays them out in
+ * preorder.
+ */
 function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
   const { nVocab } = vocabulary;
   const pieces: Uint8Array[] = [];
@@ -59,8 +65,8 @@ function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
   const table = new Int32Array(slots);
   const parents = new Int32Array(total);
   yield;
-  let nodes = 1; // node 0 is the root, which is nobody's child
-  // From the last to the first, since members are added at the head of their list.
+  let nodes = 1; // node 0 is the root, which is not a child
+  // In reverse order, because members are added at the head of their list.
   for (let id = nVocab - 1; id >= 0; id--) {
     if (id % STRIDE === 0) yield;
     const piece = pieces[id];
@@ -110,7 +116,7 @@ function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
     trie.maxDepth = Math.max(trie.maxDepth, depth + 1);
     open.push(at++);
     let next = child[node];
-    // Up to a node with a sibling: the subtrees of all nodes on the way end here.
+    // Climbs to a node with a sibling; the subtrees of all nodes on the way end here.
     while (next === 0 && node !== 0) {
       trie.ends[open.pop()!] = at;
       next = sibling[node];
@@ -124,7 +130,10 @@ function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
 
 const NO_BYTES = new Uint8Array();
 
-/** Sets the bit of every token whose bytes fit from `state` on: walks the trie and the automaton together. */
+/**
+ * Sets the bit of every token whose bytes fit from `state` on. Walks the trie and the automaton
+ * together.
+ */
 export function* markTokens(trie: TokenTrie, state: State, automaton: Automaton, mask: Uint32Array): Generator<void, void> {
   const { bytes, depths, ends, tokens, ids } = trie;
   const { kindOf } = automaton;
@@ -139,7 +148,7 @@ export function* markTokens(trie: TokenTrie, state: State, automaton: Automaton,
     const byte = bytes[i];
     const known = from.next[kindOf[byte]];
     const to = known === undefined ? automaton.step(from, byte) : known;
-    // A new state takes as long as it has places.
+    // Computing a new state takes time proportional to its places.
     if (known === undefined) n += from.places.length + (to?.places.length ?? 0);
     if (to === null) {
       i = ends[i];

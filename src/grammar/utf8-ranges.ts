@@ -1,12 +1,17 @@
-/** One to four byte ranges, flat [low, high, ...]: every choice of one byte from each is a character. */
+/**
+ * One to four byte ranges, flat [low, high, ...]. Any choice of one byte from each range is a
+ * character.
+ */
 export type ByteRanges = readonly number[];
 
 /** The last code point of each UTF-8 length. */
 const LAST_OF_LENGTH = [0x7f, 0x7ff, 0xffff, 0x10ffff] as const;
 
 /**
- * A range of code points (surrogates left out) as sequences of byte ranges (the construction of Thompson's and RE2's
- * byte automata): split where the length changes, then where a continuation byte would not run from 80 to BF.
+ * Converts a range of code points, without surrogates, to sequences of byte ranges. This is the
+ * construction of Thompson's and RE2's byte automata: split where the length changes, then where a
+ * continuation byte would not run from 80 to BF.
+ *
  */
 export function utf8Ranges(low: number, high: number, into: ByteRanges[] = []): ByteRanges[] {
   for (const last of LAST_OF_LENGTH) {
