@@ -1,4 +1,4 @@
-/** /v1/messages, asked by Anthropic's official client, its fetch wired to the handler. */
+/** /v1/messages through Anthropic's official client, with its fetch connected to the handler. */
 import Anthropic from '@anthropic-ai/sdk';
 import { describe, expect, it } from 'vitest';
 import { createHandler } from '../../src/openai/handler.ts';
@@ -195,7 +195,7 @@ describe("Anthropic's client and /v1/messages", () => {
     expect(await failed(client.post('/v1/models', { body: {} }))).toMatchObject(of('invalid_request_error'));
     expect(await failed(client.post('/v1/embeddings', { body: {} }))).toMatchObject(of('invalid_request_error'));
     expect(await failed(clientOf('no').get('/v1/files'))).toMatchObject(of('authentication_error'));
-    // Without its header the form is OpenAI's.
+    // Without Anthropic's header, errors have OpenAI's form.
     const other = await handler(new Request('http://server/v1/nowhere'));
     expect(await other.json()).toMatchObject({ error: { type: 'not_found_error', code: 'not_found' } });
   });

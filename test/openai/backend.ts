@@ -5,11 +5,13 @@ import type { Backend } from '../../src/openai/backend.ts';
 import { createStopMatcher } from '../../src/generate/stop.ts';
 import { ownTemplates } from '../chat/templates.ts';
 
-/** What the scripted model says to a prompt. */
+/** The scripted model's answer to a prompt. */
 export type Script = (prompt: string, options: GenerateOptions) => string;
 
 export interface ScriptedBackend extends Backend {
-  /** Generations under way, the most there were at once, and how many were given up. */
+  /**
+   * Counts of running generations, of the most at once and of aborted ones, and the options of all.
+   */
   readonly seen: { now: number; most: number; aborted: number; options: GenerateOptions[] };
 }
 
@@ -23,7 +25,7 @@ export interface ScriptedOptions {
   msPerToken?: number;
 }
 
-/** Options of a scripted model and those of its server, which tests give together. */
+/** Separates the options of a scripted model from those of its server. */
 export function apart<T extends ScriptedOptions>(options: T): { scripted: ScriptedOptions; others: Omit<T, keyof ScriptedOptions> } {
   const { contextLength, parallel, template, msPerToken, ...others } = options;
   const given = Object.entries({ contextLength, parallel, template, msPerToken }).filter(([, value]) => value !== undefined);
@@ -31,8 +33,8 @@ export function apart<T extends ScriptedOptions>(options: T): { scripted: Script
 }
 
 /**
- * A model for tests of the protocol alone: one token is one byte, its answer is written in a script. It keeps the
- * contract of generate(): parts, stop strings, limits, abort, log probabilities.
+ * A model for tests of the protocols alone. A token is one byte, and a script gives the answer. It
+ * keeps the contract of generate(): parts, stop strings, limits, abort, log probabilities.
  */
 export function scriptedBackend(script: Script, options: ScriptedOptions = {}): ScriptedBackend {
   const { contextLength = 4096, parallel = 4, msPerToken = 0 } = options;
@@ -123,7 +125,10 @@ export function scriptedBackend(script: Script, options: ScriptedOptions = {}): 
   };
 }
 
-/** The same model, but its answers break off after their first part, with an error that no client may see. */
+/**
+ * The same model, but its answers fail after their first part, with an error that no client may
+ * see.
+ */
 export const breaking = (backend: Backend): Backend => ({
   ...backend,
   generate: () => ({

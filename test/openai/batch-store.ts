@@ -1,6 +1,8 @@
 import type { BatchStore } from '../../src/openai/batch-state.ts';
 
-/** A store in memory, to look into. `fail` makes the next append fail, as a full disk does. */
+/**
+ * A store in memory that tests can inspect. `fail` makes the next append fail, as on a full disk.
+ */
 export function memoryStore(): BatchStore & { readonly kept: Map<string, Uint8Array>; fail: boolean; text(name: string): string } {
   const kept = new Map<string, Uint8Array>();
   return {

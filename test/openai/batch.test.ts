@@ -1,4 +1,7 @@
-/** Batches without a model: lines, their order, what runs them, and /v1/files and /v1/batches over a store in memory. */
+/**
+ * Batches without a model: lines, their order, the queue, and /v1/files and /v1/batches with a
+ * store in memory.
+ */
 import fc from 'fast-check';
 import OpenAI, { toFile } from 'openai';
 import { describe, expect, it, vi } from 'vitest';
@@ -32,7 +35,7 @@ const collect = async <T>(source: AsyncIterable<T>): Promise<T[]> => {
 const never = new AbortController().signal;
 const requestLine = (id: string, prompt = id, more: object = {}): string =>
   JSON.stringify({ custom_id: id, method: 'POST', url: '/v1/completions', body: { prompt, max_tokens: 8, ...more } });
-/** What lines are read as. */
+/** Reads lines. */
 const batchOf = async (text: string | Uint8Array, options?: Parameters<typeof readBatch>[1]): Promise<(BatchLine | BadLine)[]> =>
   collect(readBatch(pieces(typeof text === 'string' ? bytes(text) : text), options));
 const lineOf = (id: string, line: number, prompt = id, more: object = {}): BatchLine => ({
@@ -142,7 +145,8 @@ describe('which line comes next', () => {
     for (let n = 0; n < 12; n++) window.add(line(n, `Answer about ${documents[n >> 2]}${n}`));
     const order: number[][] = [[], []];
     for (let n = 0; n < 12; n++) order[n % 2].push(window.take(n % 2)!.line >> 2);
-    // Two documents at a time, and the third is shared where nothing else is left.
+    // Each of the two takers has a document of its own, and the third document is shared at the
+    // end.
     expect(order).toEqual([
       [0, 0, 0, 0, 2, 2],
       [1, 1, 1, 1, 2, 2],
@@ -312,7 +316,7 @@ describe('places', () => {
     await batch('a');
     await batch('b');
     void batch('c');
-    void batch('d'); // the bound is for requests: two wait
+    void batch('d'); // only requests have a limit; two of these wait
     const request = queue.enter(never);
     expect([gone, queue.running, queue.waiting]).toEqual([['b'], 2, 3]);
     await expect(queue.enter(never)).rejects.toMatchObject({ status: 429 });
@@ -322,7 +326,7 @@ describe('places', () => {
     leave();
     await until(() => 'c' in leaves);
     expect(Object.keys(leaves)).toEqual(['a', 'b', 'c']);
-    const second = queue.enter(never); // c, that came after a, has just begun
+    const second = queue.enter(never); // c, which came after a, has just begun
     expect(gone).toEqual(['b', 'c']);
     leaves.c();
     (await second)();

@@ -1,4 +1,7 @@
-/** Answers that have begun and are held to a schema, a grammar or a call: what the prompt has of them counts. By a real model, in every protocol. */
+/**
+ * Answers that have begun and must follow a schema, a grammar or a call: the beginning in the
+ * prompt counts as part of the answer. With a real model, in every protocol.
+ */
 import { generateText } from 'ai';
 import { loadModel, type Model, type ModelChatOptions } from 'quantlet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -18,7 +21,7 @@ afterAll(() => model.dispose());
 
 const user = { role: 'user' as const, content: 'Hi' };
 const conversation = (content: string) => [user, { role: 'assistant' as const, content }];
-/** One answer alone fits. */
+/** Only one answer satisfies this. */
 const schema = {
   type: 'object',
   properties: { a: { enum: ['xyz'] }, b: { enum: [70] } },
@@ -38,7 +41,7 @@ async function post(path: string, body: object) {
   return { status: response.status, body: (await response.json()) as any };
 }
 
-/** How each protocol asks for the schema, and where it answers. */
+/** Asks for the schema in each protocol, and returns the answer. */
 const ASKS: Readonly<Record<string, (content: string) => Promise<string>>> = {
   'chat completions': async (content) => {
     const { body } = await post('/v1/chat/completions', { messages: conversation(content), response_format: format, max_tokens: 99 });

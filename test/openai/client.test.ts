@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { createHandler } from '../../src/openai/handler.ts';
 import { scriptedBackend } from './backend.ts';
 
-/** The official client, its fetch wired to the handler. */
+/** OpenAI's official client, with its fetch connected to the handler. */
 const call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>';
 const backend = scriptedBackend((prompt, { responseFormat }) => {
   if (prompt.includes('LONG')) return 'x'.repeat(3000);
@@ -66,7 +66,7 @@ describe('the openai client', () => {
 
   it('completes, embeds, lists models, makes JSON', async () => {
     expect((await client.completions.create({ model, prompt: 'p' })).choices[0].text).toBe('Hello, Grüße');
-    // The client asks for base64 and decodes it.
+    // The client requests base64 and decodes it.
     expect((await client.embeddings.create({ model, input: ['ab', 'abc'] })).data.map(({ embedding }) => embedding[0])).toEqual([2, 3]);
     expect((await client.models.list()).data.map(({ id }) => id)).toEqual([model]);
     const json = await client.chat.completions.create({

@@ -1,4 +1,7 @@
-/** `quantlet serve --context-shift`: answers that outgrow the context, beside others, are those that the model gives alone. */
+/**
+ * `quantlet serve --context-shift`: answers longer than the context equal those of the model alone,
+ * even if several run at once.
+ */
 import { afterAll, expect, it } from 'vitest';
 import { loadModel } from 'quantlet';
 import { createHandler } from '../../src/openai/handler.ts';
@@ -23,7 +26,7 @@ const ending = server();
 type Json = ReturnType<typeof JSON.parse>;
 const json = async (answer: Promise<Response>): Promise<Json> => (await answer).json();
 const story = 'Once upon a time there was a little girl named Lily. She liked to play';
-/** What the model gives alone. */
+/** The model's answer without a server. */
 const alone = async (prompt: string, n: number, keep: number): Promise<string> =>
   (await model.generate(prompt, { temperature: 0, ignoreEos: true, maxTokens: n, onContextFull: 'shift', keep }).result()).text;
 

@@ -1,4 +1,4 @@
-/** Compressed request bodies: decoded within the limits of what comes out, or refused by name. */
+/** Compressed request bodies: decoded within the limits for decoded bytes, or refused by name. */
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { createHandler } from '../../src/openai/handler.ts';
@@ -25,7 +25,7 @@ const outcome = async (response: Response): Promise<[number, string | undefined]
   response.status,
   ((await response.json()) as { error?: { code: string } }).error?.code,
 ];
-/** Does this runtime decode it? */
+/** True if this runtime decodes the format. */
 const knows = (format: string): boolean => {
   try {
     return new DecompressionStream(format as CompressionFormat) !== undefined;

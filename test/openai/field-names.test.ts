@@ -1,4 +1,4 @@
-/** Errors name the fields that a request has, never options of the library. */
+/** Errors name the fields of the request, never options of the library. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadModel, type Model } from '../../src/entry/node.ts';
 import { QuantletError } from '../../src/errors.ts';

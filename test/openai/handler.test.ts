@@ -13,7 +13,7 @@ import { apart, scriptedBackend, type Script, type ScriptedOptions } from './bac
 
 const asJson = { 'content-type': 'application/json' };
 
-/** Whatever JSON.parse gives: the tests look into it freely. */
+/** Any JSON value, without types, for tests to look into. */
 type Json = ReturnType<typeof JSON.parse>;
 
 function serve(script: Script, options: HandlerOptions & ScriptedOptions = {}) {
@@ -111,7 +111,7 @@ describe('/v1/chat/completions', () => {
     expect(await goOn({ role: 'assistant', content: 'To the' })).toMatchObject({ content: ' end.' });
     expect(seen).toBe(`${prompt}To the`);
     expect(await goOn({ role: 'assistant', content: 'So', reasoning_content: 'Hm.' })).toMatchObject({ content: ' end.' });
-    // As the template writes it.
+    // As the template writes reasoning.
     expect(seen).toBe(`${prompt}<think>\nHm.\n</think>\nSo`);
     says = ' or not.</think>Yes.';
     expect(await goOn({ role: 'assistant', content: '', reasoning_content: 'To be' })).toMatchObject({
@@ -306,7 +306,7 @@ describe('/v1/completions', () => {
       [2, 'bcd3!'],
       [3, 'bcd3!'],
     ]);
-    // The prompts are counted once each, whatever n; so is what of them was cached.
+    // Each prompt and its cached tokens are counted once, for any n.
     expect(many.usage).toMatchObject({
       prompt_tokens: 2 + 4,
       completion_tokens: 8,
@@ -440,7 +440,8 @@ describe("llama-server's endpoints", () => {
     const { document } = parseHTML(page);
     const policy = document.querySelector('meta[http-equiv=content-security-policy]')?.getAttribute('content') ?? '';
     expect(policy).toMatch(/^default-src 'none'; .*connect-src 'self'/);
-    // The policy allows the script and the style by their hashes, and nothing is loaded from anywhere.
+    // The policy allows the script and the style by their hashes, and nothing is loaded from
+    // elsewhere.
     for (const kind of ['script', 'style']) {
       const [text, ...more] = [...page.matchAll(new RegExp(`<${kind}[^>]*>([\\s\\S]*?)</${kind}>`, 'g'))].map(([, inside]) => inside);
       expect(more, kind).toEqual([]);
@@ -449,7 +450,7 @@ describe("llama-server's endpoints", () => {
     }
     const addresses = [...document.querySelectorAll('[src], [href]')].map((e) => e.getAttribute('src') ?? e.getAttribute('href'));
     expect(addresses.filter((address) => !address?.startsWith('data:'))).toEqual(['./manifest.webmanifest']);
-    // What makes it an app is served beside it, for everyone.
+    // The files of the installable app are served without a key.
     const { send } = serve(() => '', { page: chatPage, apiKey: 'k' });
     const file = async (name: string): Promise<readonly [type: string | null, body: string]> => {
       const answer = await send(`/${name}`);
@@ -463,10 +464,10 @@ describe("llama-server's endpoints", () => {
     const [script, worker] = await file('service-worker.js');
     expect(script).toMatch(/^text\/javascript/);
     expect(() => new Code(worker)).not.toThrow();
-    // It knows the page as its own.
+    // The service worker recognises the page.
     const mark = /includes\('([^']+)'\)/.exec(worker)![1];
     expect(page).toContain(mark);
-    // A page of one's own has files of its own.
+    // A custom page brings its own files.
     expect((await serve(() => '', { page: '<p>mine' }).send('/manifest.webmanifest')).status).toBe(404);
   });
 
@@ -684,7 +685,7 @@ describe('bad requests', () => {
       const got = await json('/v1/completions', body);
       expect([got.status, got.body.error.code]).toEqual([413, 'body_too_complex']);
     }
-    // What stands in strings is text, whatever it looks like; a body may be cut anywhere.
+    // Brackets in strings are text, and a body may be cut anywhere.
     const nested = JSON.stringify({ prompt: '[{"'.repeat(1000) + '\\', max_tokens: 1 });
     expect((await json('/v1/completions', nested)).status).toBe(200);
     const bytes = new TextEncoder().encode('{"prompt": "[\\"[é👋", "max_tokens": 1}');
@@ -701,12 +702,13 @@ describe('bad requests', () => {
       'text_too_large',
     );
     expect(await code({ messages })).toBeUndefined();
-    // 1850 bytes each, and 64 for each of 44 elements: as many as have begun when the first two are read.
+    // A request takes 1850 bytes, and 64 for each of its 44 elements. The limit fits the bytes of
+    // all four requests, but the elements of only two.
     const { send } = serve(() => 'x', { maxBufferedBytes: 13_100, msPerToken: 50 });
     const large = { prompt: 'x', max_tokens: 1, user: ' '.repeat(1800) };
     const all = await Promise.all(Array.from({ length: 4 }, () => send('/v1/completions', large)));
     expect(all.map(({ status }) => status).sort()).toEqual([200, 200, 503, 503]);
-    // What has been answered counts no more.
+    // Answered requests no longer count.
     expect((await send('/v1/completions', large)).status).toBe(200);
   });
 
@@ -774,7 +776,7 @@ describe('keys and origins', () => {
     expect((await ask(['https://b.example'])).headers.get('access-control-allow-origin')).toBeNull();
     const pre = await ask(true, 'OPTIONS');
     expect([pre.status, pre.headers.get('access-control-allow-methods')]).toEqual([204, 'GET, POST, DELETE, OPTIONS']);
-    // What the official clients send in pages may be sent.
+    // Headers that the official clients send from pages are allowed.
     const { handler } = serve(() => 'x', { cors: true });
     const names = 'anthropic-version,content-type,x-api-key,x-stainless-os';
     const headers = { origin: 'https://a.example', 'access-control-request-headers': names };
@@ -819,7 +821,7 @@ describe('many clients', () => {
         signal: client.signal,
       }),
     );
-    // The header was out: who has gone does not see how it ended.
+    // The headers were already sent, so a client that has gone does not see the end.
     expect(response.status).toBe(200);
     await expect(response.text()).rejects.toMatchObject({ name: 'AbortError' });
     await until(() => backend.seen.now === 0 && backend.seen.aborted === 1);
@@ -876,7 +878,7 @@ describe('many clients', () => {
     expect(backend.seen).toMatchObject({ now: 0, aborted: 1 });
     await ask({ prompt: 5 });
     await until(() => resting);
-    // Deno's and Bun's second arguments are something else.
+    // Deno and Bun pass something else as the second argument.
     expect((await ask({}, { remoteAddr: {} })).status).toBe(200);
   });
 

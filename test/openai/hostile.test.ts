@@ -1,11 +1,14 @@
-/** Some seconds of the campaign that sends hostile and random requests to a server (npm run fuzz -- --only requests goes on for longer), and the smaller ones of the list. */
+/**
+ * A few seconds of the campaign that sends hostile and random requests to a server, with the
+ * smaller requests of its list. `npm run fuzz -- --only requests` runs the whole campaign.
+ */
 import { describe, expect, it } from 'vitest';
 import { newSeed, told } from '../fuzz/campaign.ts';
 import { hostileRequests, textOf } from '../fuzz/hostile-requests.ts';
 import { campaign, hostileServer, send, wrong } from '../fuzz/requests.ts';
 import { AFTER_SIGTERM } from './server.ts';
 
-/** Bytes of a body that are sent and answered in some milliseconds. */
+/** Bodies up to this size are sent and answered in a few milliseconds. */
 const SMALL = 20_000;
 
 describe('hostile requests', () => {
@@ -32,7 +35,7 @@ describe('hostile requests', () => {
   }, 300_000);
 
   it('made at random are answered too', async () => {
-    // How long others wait says nothing where other tests run beside.
+    // The delay of other clients has no meaning while other tests run.
     const result = await campaign({ build: 'simd', threads: 1, seed: newSeed(), seconds: 4, cases: Infinity }, Infinity);
     expect(told('requests', result)).toBe('');
     expect(result.cases).toBeGreaterThan(0);

@@ -1,4 +1,4 @@
-/** JSON of strangers weighed, and large answers written in pieces. */
+/** Limits for JSON from clients, and large answers written in pieces. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createJsonGauge, MAX_COST } from '../../src/openai/json-body.ts';

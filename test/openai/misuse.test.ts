@@ -1,4 +1,4 @@
-/** Clients that use a connection as nobody should: much at once, in very small pieces, without reading. */
+/** Clients that misuse a connection: large bodies, tiny chunks, answers that are never read. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
@@ -14,7 +14,7 @@ const { file, env } = measuring();
 let server: Served;
 
 beforeAll(async () => {
-  // Bodies of a million chunks take their time, where others compute too.
+  // Bodies of a million chunks take long if other tests run too.
   server = await hostileServer(1, 'simd', env, ['--body-timeout', 300]);
 }, 120_000);
 afterAll(async () => {
@@ -25,7 +25,7 @@ afterAll(async () => {
 const open = (url = server.url): Socket => connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
 const head = (path: string, length: number | 'chunked', host = 'localhost'): string =>
   `POST ${path} HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer key\r\ncontent-type: application/json\r\n${length === 'chunked' ? 'transfer-encoding: chunked' : `content-length: ${length}`}\r\n\r\n`;
-/** All that arrives until the connection ends, or `enough` holds. */
+/** Collects the text that arrives until the connection ends or `enough` returns true. */
 const heard = (socket: Socket, enough: (text: string) => boolean): Promise<string> =>
   new Promise((resolve) => {
     let text = '';
@@ -65,7 +65,7 @@ describe('a connection', () => {
     socket.write('0\r\n\r\n');
     expect(await heard(socket, (got) => got.includes('"tokens"'))).toContain('HTTP/1.1 200');
     socket.destroy();
-    // With a promise kept for every chunk it took 630 MiB, and time: the body was late.
+    // One stored promise per chunk would take 630 MiB, and so long that the body would time out.
     expect((await loadOf(file)).rssMiB - before).toBeLessThan(300);
   }, 300_000);
 });
@@ -80,7 +80,7 @@ describe('memory', () => {
     const sockets = Array.from({ length: 40 }, () => open());
     const answers = sockets.map((socket) => heard(socket, (got) => /"tokens"|"busy"/.test(got)));
     for (const socket of sockets) socket.write(head('/tokenize', body.length) + body.slice(0, half));
-    // All have sent half of theirs: some are refused by now, none is answered.
+    // All have sent half of their body: some are refused by now, none is answered.
     for (let i = 0; i < 20; i++)
       expect(
         (await send(server.url, { name: 'somebody else', path: '/v1/completions', body: ['{"prompt":"Once","max_tokens":1}'] })).status,
@@ -97,7 +97,7 @@ describe('memory', () => {
   }, 300_000);
 });
 
-/** A server in this process, for limits that no flag has. */
+/** A server in this process, for limits without a flag. */
 async function listening(
   options: HandlerOptions,
   stallMs: number,
@@ -119,7 +119,7 @@ async function listening(
   };
 }
 
-/** Its answer has some 12 MB. */
+/** The answer to this body has about 12 MB. */
 const body = JSON.stringify({ with_pieces: true, content: 'x'.repeat(500_000) });
 
 describe('an answer that nobody reads', () => {
@@ -128,7 +128,7 @@ describe('an answer that nobody reads', () => {
     const sleeping = open(url).pause();
     const other = { name: 'another', path: '/tokenize', body: [body] };
     sleeping.write(head('/tokenize', body.length) + body);
-    // Its answer has begun: of two at once, that one might be refused.
+    // The answer has begun. Otherwise the next request might be served and this one refused.
     await once(sleeping, 'readable');
     expect(await until(async () => (await send(url, other)).status === 503, 60_000)).toBe(true);
     sleeping.destroy();

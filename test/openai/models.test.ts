@@ -1,4 +1,4 @@
-/** createModels: loading on demand, room, fairness; and a handler over several models. */
+/** createModels: loading on demand, memory limits, fairness; and a handler with several models. */
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import { createHandler } from '../../src/openai/handler.ts';
@@ -8,7 +8,7 @@ import { scriptedBackend } from './backend.ts';
 const fresh = (): AbortSignal => new AbortController().signal;
 const soon = (ms = 5): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Models whose loads take some milliseconds, and what happened to them. */
+/** Models that take some milliseconds to load, with a log of loads and unloads. */
 function some(
   ids: readonly string[],
   { bytes, memory, fails, ...options }: ModelsOptions & { bytes?: number; memory?: number; fails?: () => boolean } = {},
@@ -56,7 +56,7 @@ describe('createModels', () => {
     (await models.use('a', fresh())).release();
     const b = await models.use('b', fresh());
     (await models.use('a', fresh())).release();
-    // b was used before a, but is in use still.
+    // b was used before a, but is still in use.
     (await models.use('c', fresh())).release();
     expect(log).toEqual(['+a', '+b', '-a', '+c']);
     b.release();
@@ -106,7 +106,7 @@ describe('createModels', () => {
     expect(said.log).toEqual(['+a', '+b', '-a', '+c']);
     const found = some(['a', 'b'], { bytes: 40, memory: 60, maxBytes: 100 });
     for (const id of ['a', 'b']) (await found.models.use(id, fresh())).release();
-    // What b takes is known when it is there: a makes room, and b is loaded again.
+    // The memory of b is known only after loading: a is unloaded, and b is loaded again.
     expect(found.log).toEqual(['+a', '+b', '-b', '-a', '+b']);
     const large = some(['a'], { bytes: 200, maxBytes: 100 });
     await expect(large.models.use('a', fresh())).rejects.toMatchObject({ status: 503, code: 'model_too_large' });

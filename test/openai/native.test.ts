@@ -1,4 +1,7 @@
-/** llama-server's own endpoints beyond /completion, against a scripted model: /infill, /slots, /lora-adapters, prefixes, files, defaults. */
+/**
+ * llama-server's own endpoints other than /completion, with a scripted model: /infill, /slots,
+ * /lora-adapters, prefixes, files, defaults.
+ */
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -32,7 +35,7 @@ function serve(options: HandlerOptions = {}, more: object = {}, contextLength = 
     try {
       json = JSON.parse(text);
     } catch {
-      // A file.
+      // A file, not JSON.
     }
     return { status: response.status, body: json, headers: response.headers };
   };
@@ -45,7 +48,7 @@ describe('/infill', () => {
     const { ask, seen } = serve({}, { fim: FIM });
     const { status, body } = await ask('/infill', { input_prefix: 'def f(', input_suffix: '): pass', prompt: 'x', n_predict: 3 });
     expect([status, body.content, body.stop_type]).toEqual([200, 'ans', 'limit']);
-    // The scripted tokenizer's bos is no token of its vocabulary that a text could name.
+    // No text can name the scripted tokenizer's BOS token, because it is not in the vocabulary.
     expect(seen).toEqual([[1001, ...bytes('def f(x'), 1002, ...bytes('): pass'), 1003]]);
     const other = serve({ spmInfill: true }, { fim: FIM });
     await other.ask('/infill', { input_prefix: 'def f(', input_suffix: '): pass' });
@@ -279,7 +282,7 @@ it('what a conversation leaves out is taken from chatDefaults, budgets of reason
   const content = async (more: object): Promise<unknown> =>
     (await ask('/v1/chat/completions', { messages, ...more })).json.choices[0].message.content;
   expect([await content({}), await content({ reasoning_format: 'auto' })]).toEqual(['answer', '']);
-  // What a grammar holds has no reasoning.
+  // Answers under a grammar have no reasoning.
   expect((await ask('/v1/chat/completions', { messages, grammar: 'root ::= "a"' })).budget).toBeUndefined();
 });
 
@@ -302,7 +305,7 @@ describe('folders', () => {
   writeTo(inside, '.secret', 'x');
   writeTo(join(inside, 'sub'), 'index.html', 'sub');
   writeTo(folder, 'outside.txt', 'outside');
-  if (process.platform !== 'win32') symlinkSync(join(folder, 'outside.txt'), join(inside, 'link.txt')); // there, a right of administrators
+  if (process.platform !== 'win32') symlinkSync(join(folder, 'outside.txt'), join(inside, 'link.txt')); // on Windows only administrators may make links
 
   it('other names that Windows has for a file are none', async () => {
     symlinkSync('.secret', join(inside, 'SECRET~1'));

@@ -120,7 +120,7 @@ describe('other protocols', () => {
     });
     const { content } = await client.messages.create({ model: 'm', max_tokens: 9, messages: [user, begun] });
     expect([seen(), content]).toEqual([`${header}To the`, [expect.objectContaining({ text: ' end.' })]]);
-    // Turns of one role in a row are one turn to Anthropic.
+    // Anthropic merges consecutive turns of one role.
     await client.messages.create({ model: 'm', max_tokens: 9, messages: [user, begun, { role: 'assistant', content: ' very' }] });
     expect(seen()).toMatch(/assistant\nTo the\s+very$/);
   });

@@ -1,4 +1,7 @@
-/** Every field of the protocols is read, cannot change the answer, or is refused by name: the tables, held against the official clients' types. */
+/**
+ * Every field of the protocols is read, has no effect on the answer, or is refused by name. The
+ * tables are checked against the types of the official clients.
+ */
 import { readFileSync } from 'node:fs';
 import OpenAI from 'openai';
 import ts from 'typescript';
@@ -38,7 +41,7 @@ const failure = async (response: Response): Promise<Failure['error']> => ((await
 
 const messages = [{ role: 'user', content: 'hi' }];
 const chatTool = { type: 'function', function: { name: 'f', parameters: {} } };
-/** Each table with a request that is answered, and an element of its lists. */
+/** Each table with a request that is answered, and an element of each of its lists. */
 const endpoints: Record<string, readonly [path: string, table: FieldTable, body: object, elements: Record<string, object>]> = {
   chat: ['/v1/chat/completions', CHAT_FIELDS(), { messages }, { tools: chatTool, messages: { role: 'assistant', content: 'a' } }],
   completions: ['/v1/completions', COMPLETION_FIELDS(), { prompt: 'hi' }, {}],
@@ -59,7 +62,7 @@ const endpoints: Record<string, readonly [path: string, table: FieldTable, body:
   native: ['/completion', NATIVE_FIELDS(), { prompt: 'hi' }, {}],
 };
 
-/** A body with a value at a path; of a list, its first element has it. */
+/** Puts a value into a body at a path. In a list, the value goes into the first element. */
 function withField(body: object, elements: Record<string, object>, path: string, value: unknown): object {
   const [name, ...rest] = path.split('.');
   if (rest.length === 0) return { ...body, [name]: value };
@@ -99,7 +102,7 @@ describe('fields that are refused', () => {
 });
 
 describe('the tables', () => {
-  /** Names of the properties of an interface in a client's declarations. */
+  /** Names of an interface's properties in a client's declarations. */
   function properties(file: string, name: string): string[] {
     const path = `node_modules/${file}`;
     const source = ts.createSourceFile(path, readFileSync(new URL(path, root), 'utf8'), ts.ScriptTarget.Latest);
@@ -137,7 +140,7 @@ describe('the tables', () => {
 
 describe('fields of one protocol at the endpoint of another', () => {
   const generating = Object.entries(endpoints).filter(([name]) => name !== 'embeddings' && name !== 'rerank');
-  /** Fields that say the same everywhere: what they set, and where. */
+  /** Fields with the same meaning everywhere, and the options that they set. */
   const shared: readonly (readonly [field: object, option: string, value: unknown])[] = [
     [{ max_tokens: 2 }, 'maxTokens', 2],
     [{ max_completion_tokens: 2 }, 'maxTokens', 2],
@@ -155,7 +158,8 @@ describe('fields of one protocol at the endpoint of another', () => {
 
   it.each(Object.entries(endpoints))('%s knows each field of every other that would change its answer', (_, [, table]) => {
     if (table === endpoints.embeddings[1] || table === endpoints.rerank[1]) return;
-    // Each has a conversation and a length of its own; calls of tools are for conversations, and so is all that is told to templates.
+    // Each protocol has a conversation and a length limit of its own. Only conversations have tool
+    // calls and template variables.
     const words = [
       'n',
       'stop',

@@ -1,4 +1,7 @@
-/** A request says how much is to be reasoned in the words of its protocol; templates are told in theirs, and a budget of none holds the model to it. */
+/**
+ * Reasoning effort in each protocol's own fields, passed to templates under their own names. A
+ * budget of 0 forbids reasoning.
+ */
 import { describe, expect, it } from 'vitest';
 import { createChatTemplate } from '../../src/chat/template.ts';
 import { reasoningOptions } from '../../src/openai/reasoning.ts';
@@ -7,7 +10,7 @@ import { everyTemplate } from '../chat/templates.ts';
 import { scriptedBackend } from './backend.ts';
 
 let seen = '';
-/** Shows what the template is told, and knows reasoning from its marks. */
+/** Shows the template's variables, and has marks that show it knows reasoning. */
 const names = ['enable_thinking', 'thinking', 'thinking_mode', 'thinking_budget', 'reasoning_effort'];
 const template = `{% for m in messages %}{{ m.content }}{% endfor %} ${names.map((name) => `{{ ${name} if ${name} is defined else '-' }}`).join(' ')}{# <think> </think> #}`;
 const backend = scriptedBackend(
@@ -70,7 +73,7 @@ describe('an effort that a template does not know', () => {
   ])('%s is %s', (effort, want) => expect(reasoningOptions(some, { effort }).templateVariables).toMatchObject({ reasoning_effort: want }));
 });
 
-/** Templates of models, our own among them, and what they write for the effort `none` and for `medium`. */
+/** Templates, some of real models, and what they write for the efforts `none` and `medium`. */
 const efforts: readonly (readonly [name: string, none: string, medium: string])[] = [
   ['glm', '<think></think>', ''],
   ['Qwen-Qwen3-0.6B.jinja', '<think>\n\n</think>', ''],

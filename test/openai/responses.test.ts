@@ -1,4 +1,4 @@
-/** /v1/responses, asked by the official client, its fetch wired to the handler. */
+/** /v1/responses through OpenAI's official client, with its fetch connected to the handler. */
 import OpenAI from 'openai';
 import type { ResponseInput, ResponseStreamEvent } from 'openai/resources/responses/responses';
 import { describe, expect, it } from 'vitest';
@@ -80,7 +80,7 @@ describe('the openai client and /v1/responses', () => {
     ]);
     const final = await stream.finalResponse();
     const whole = await client.responses.create(ask);
-    // The client's helper adds what it has parsed.
+    // The client's helper adds parsed values.
     const bare = (output: readonly object[]): unknown =>
       JSON.parse(JSON.stringify(output, (key, value: unknown) => (/^(id|call_id|parsed.*)$/.test(key) ? undefined : value)));
     expect(bare(final.output)).toEqual(bare(whole.output));
@@ -91,7 +91,7 @@ describe('the openai client and /v1/responses', () => {
     ]);
     expect(whole.usage?.output_tokens_details.reasoning_tokens).toBeGreaterThan(0);
     expect(final.usage).toEqual(whole.usage);
-    // What was said in the stream is what the last event says.
+    // The last event repeats the items of the stream.
     const done = events.flatMap((event) => (event.type === 'response.output_item.done' ? [event.item] : []));
     const last = events.at(-1);
     expect(last?.type === 'response.completed' && last.response.output).toEqual(done);
@@ -162,7 +162,7 @@ describe('the openai client and /v1/responses', () => {
       object: 'response.input_tokens',
       input_tokens: seen.length + 1,
     });
-    // What does not fit the context can be counted, too.
+    // A prompt longer than the context can be counted too.
     expect((await client.responses.inputTokens.count({ model, input: 'x'.repeat(10_000) })).input_tokens).toBeGreaterThan(10_000);
   });
 

@@ -1,4 +1,4 @@
-/** Results of tools that are empty, failed or no text: the model is told of each, in every protocol. */
+/** Tool results that are empty, failed or not text: the model is told so, in every protocol. */
 import { generateText, type ModelMessage } from 'ai';
 import { describe, expect, it } from 'vitest';
 import { languageModel } from '../../src/ai-sdk/language-model.ts';

@@ -1,4 +1,7 @@
-/** `quantlet serve` with the model that ships, over real sockets: the official client, many at once, everything that can be wrong. */
+/**
+ * `quantlet serve` with the shipped model over real sockets: the official client, many requests at
+ * once, invalid requests.
+ */
 import { createServer, connect } from 'node:net';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -73,7 +76,7 @@ describe('responses and messages, by the official clients', () => {
     const parts = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'Tell me about a dog.' }] }];
     const streamed = await anthropic.messages.stream({ ...request, messages: parts }).finalMessage();
     expect(streamed).toMatchObject({ content: [{ text: content }], stop_reason: 'max_tokens' });
-    // The prompt of the second was in the cache, but for its last token.
+    // The second prompt was in the cache, except for its last token.
     expect(streamed.usage.cache_read_input_tokens).toBeGreaterThan(5);
     expect((await anthropic.messages.countTokens({ model, messages })).input_tokens).toBe(
       streamed.usage.input_tokens + streamed.usage.cache_read_input_tokens!,
@@ -294,7 +297,7 @@ describe("bad input has its status and an error in OpenAI's shape, and the serve
     expect((await fetch(`${server.url}/v1/models`, { headers: headers as Record<string, string> })).status).toBe(401);
   });
 
-  /** What a raw connection is answered. */
+  /** Sends text on a raw connection and returns the answer. */
   const raw = (text: string): Promise<string> =>
     new Promise((resolve, reject) => {
       const { hostname, port } = new URL(server.url);
@@ -359,7 +362,7 @@ describe("bad input has its status and an error in OpenAI's shape, and the serve
     expect((await post('/v1/completions', 'prompt=a', { headers: auth })).status).toBe(400);
   });
 
-  // These two wait for some seconds, at the same time.
+  // These two tests wait for some seconds, so they run at the same time.
   it.concurrent('a reader that stopped reading does not hold up the end; a key of the environment counts', async () => {
     const own = await startServer(['-m', shippedModel, '--no-warmup', '-t', 2], { LLAMA_API_KEY: 'secret' });
     expect((await fetch(`${own.url}/v1/models`)).status).toBe(401);
@@ -447,7 +450,7 @@ describe('the process', () => {
     expect(await own.exit).toBe(0);
   });
 
-  /** A stream that goes on until it is ended. */
+  /** A stream that continues until it is stopped. */
   const endless = (url: string): Promise<Response> =>
     fetch(`${url}/v1/completions`, {
       method: 'POST',
@@ -458,7 +461,7 @@ describe('the process', () => {
   it('Ctrl-C says what it waits for; an answer that does not end is ended in the words of its protocol; exit code 130', async () => {
     const own = await startServer(['-m', shippedModel, '--no-warmup', '-t', 1, '--context-shift']);
     const text = (await endless(own.url)).text();
-    text.catch(() => undefined); // where the server is gone before it is awaited
+    text.catch(() => undefined); // the server may be gone before the text is awaited
     own.kill('SIGINT');
     expect(await until(() => own.stderr().includes('one answer is under way and has 5 s to end; a second Ctrl-C ends at once'))).toBe(true);
     expect((await text).split('\n\n').at(-2)).toMatch(/^data: \{"error":\{"message":"The server is stopping/);

@@ -6,16 +6,19 @@ export interface Served {
   readonly pid: number;
   stderr(): string;
   kill(signal: NodeJS.Signals): void;
-  /** Nobody reads what it says any more. */
+  /** Closes stderr, as if its reader had gone. */
   closeStderr(): void;
-  /** Exit code, or the signal that ended it. */
+  /** Exit code, or the signal that ended the process. */
   readonly exit: Promise<number | NodeJS.Signals | null>;
 }
 
-/** The exit code after SIGTERM; on Windows, where no process hears a signal, the signal. */
+/**
+ * Exit code after SIGTERM. On Windows, processes do not receive signals, so there this is the
+ * signal.
+ */
 export const AFTER_SIGTERM = process.platform === 'win32' ? 'SIGTERM' : 0;
 
-/** `quantlet serve` on a free port, up when this resolves. */
+/** Starts `quantlet serve` on a free port, and resolves when it answers. */
 export function startServer(args: readonly (string | number)[], env: NodeJS.ProcessEnv = {}): Promise<Served> {
   const { NODE_OPTIONS: _, QUANTLET_BUILD: __, LLAMA_API_KEY: ___, ...clean } = process.env;
   const child = spawn(process.execPath, [cliPath, 'serve', '--port', '0', ...args.map(String)], {
@@ -42,7 +45,7 @@ export function startServer(args: readonly (string | number)[], env: NodeJS.Proc
   });
 }
 
-/** A value of the server's metrics. */
+/** Reads a value of the server's metrics. */
 export async function metric(url: string, name: string, headers: Record<string, string> = {}): Promise<number> {
   const text = await (await fetch(`${url}/metrics`, { headers })).text();
   return Number(
@@ -53,7 +56,7 @@ export async function metric(url: string, name: string, headers: Record<string, 
   );
 }
 
-/** Waits until something holds, for some seconds at most. */
+/** Waits until a condition holds, for `ms` milliseconds at most. */
 export async function until(holds: () => boolean | Promise<boolean>, ms = 10_000): Promise<boolean> {
   for (const end = Date.now() + ms; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 20)))
     if (await holds()) return true;

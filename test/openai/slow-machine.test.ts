@@ -1,6 +1,7 @@
 /**
- * A prompt of 8,000 tokens on a machine that takes longer for it than clients wait, all times in the same proportion: the official clients give up a
- * try after ten minutes and try three times, here after 4.5 s. Streams ping every half minute, here every 225 ms.
+ * A prompt of 8,000 tokens on a machine that takes longer for it than clients wait. All times are
+ * scaled: the official clients give up a try after ten minutes and try three times, here after 4.5
+ * s. Streams send a ping every half minute, here every 225 ms.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -14,9 +15,12 @@ import { patchedLlama } from '../support.ts';
 
 const TOKENS = 8000;
 const BATCH = 64;
-/** So long a step takes at least: the prompt's 125 steps take 5 s. */
+/** Shortest time of a step: the prompt's 125 steps take at least 5 s. */
 const STEP_MS = 40;
-/** Less than the prompt takes at least, and a third of what it may take on a machine with much else to do. */
+/**
+ * The clients' timeout: shorter than the prompt takes. On a busy machine the prompt may take three
+ * times this, because the clients try three times.
+ */
 const TIMEOUT = 4500;
 
 let model: Model;
@@ -49,7 +53,9 @@ afterAll(async () => {
   await model.dispose();
 });
 
-/** A text of some more than so many tokens that begins unlike all others. */
+/**
+ * A text of slightly more than TOKENS tokens, with its own beginning so that no cache is shared.
+ */
 function textOf(begin: string): string {
   const part = ' the cat sat at a hat';
   return begin + part.repeat(Math.ceil((TOKENS / model.tokenize(part.repeat(20)).length) * 20) + 20);

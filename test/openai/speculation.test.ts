@@ -1,4 +1,7 @@
-/** `quantlet serve` that drafts: the same answers, many at once, and what its clients and its operator are told of it. */
+/**
+ * `quantlet serve` with speculative decoding: the same answers, many at once, and its numbers for
+ * clients and operators.
+ */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { runCli, shippedModel } from '../support.ts';
 import { metric, startServer, type Served } from './server.ts';

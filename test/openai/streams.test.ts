@@ -1,4 +1,6 @@
-/** Streams before their first token and at their end: headers, pings, failures, a server that stops. */
+/**
+ * Streams before their first token and at their end: headers, pings, failures, a stopping server.
+ */
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
@@ -28,7 +30,7 @@ const ask = (handler: Handler, path: string, body: object, signal?: AbortSignal)
     }),
   );
 
-/** A model that says nothing until it is let go. */
+/** A model that produces nothing until the test releases it. */
 function held(options: HandlerOptions = {}, parallel = 4) {
   const backend = scriptedBackend(() => 'yes', { parallel });
   let letGo = (): void => {};
@@ -52,7 +54,7 @@ function held(options: HandlerOptions = {}, parallel = 4) {
   return { handler: createHandler(slow, options), letGo, backend };
 }
 
-/** What has come of a stream within so many milliseconds. */
+/** Text of a stream that arrives within `ms` milliseconds. */
 async function seen(reader: ReadableStreamDefaultReader<Uint8Array>, ms: number): Promise<string> {
   let text = '';
   const end = new Promise<undefined>((resolve) => setTimeout(resolve, ms));
@@ -139,7 +141,8 @@ describe('silence', () => {
       expect(await text, path).toMatch(/\ndata: \{[^\n]*"message":"The server failed\."[^\n]*\}\n\n$/);
       expect(await text).not.toContain('secret');
     }
-    // What is wrong with the request itself is found when the model is there: then it has a status.
+    // Errors in the request itself are found after the model is loaded, so these get a status.
+    //
     expect((await ask(handler, '/v1/chat/completions', { messages: [], model: 'one' })).status).toBe(400);
     expect((await ask(handler, '/v1/chat/completions', { messages, model: 'three' })).status).toBe(404);
   });
