@@ -1,4 +1,7 @@
-/** quantlet batch: answers that depend on their lines alone, and files that have each line once, whatever ends the process. */
+/**
+ * quantlet batch: answers depend only on their lines, and output files have each line once,
+ * whatever ends the process.
+ */
 import { spawn } from 'node:child_process';
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,13 +37,13 @@ const records = (path: string): Answer[] => {
     .filter(Boolean)
     .map((record) => JSON.parse(record) as Answer);
 };
-/** What each line got; every custom_id once. */
+/** The answer of each line; checks that every custom_id occurs once. */
 const answers = (path: string): Map<string, string> => {
   const all = records(path).filter(({ error }) => !error);
   expect(new Set(all.map((record) => record.custom_id)).size).toBe(all.length);
   return new Map(all.map((record) => [record.custom_id!, record.response!.body.choices![0].text]));
 };
-/** The number of its line, and what was wrong with it. */
+/** Line number, code and custom_id of each error. */
 const wrong = (path: string): [number, string, string | null][] =>
   records(path)
     .flatMap(({ error, custom_id: id }) => (error ? [[error.line, error.code, id] as [number, string, string | null]] : []))
@@ -198,7 +201,7 @@ describe('what is left when it ends', () => {
   const here = (name: string, ...more: Args) => invoke(batch, args(name, ...more));
   const lineCount = (name: string): number =>
     existsSync(at(`${name}.jsonl`)) ? readFileSync(at(`${name}.jsonl`), 'utf8').split('\n').length - 1 : 0;
-  /** Ends it with a signal when so many lines are there. */
+  /** Runs a batch and sends the process a signal after `n` lines. */
   const ended = async (name: string, n: number, signal: NodeJS.Signals, ...more: Args): Promise<number | NodeJS.Signals | null> => {
     const child = spawn(process.execPath, [cliPath, 'batch', ...args(name, ...more)], { stdio: 'ignore' });
     const exit = new Promise<number | NodeJS.Signals | null>((resolve) => child.on('exit', (code, by) => resolve(code ?? by)));

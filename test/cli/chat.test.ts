@@ -1,4 +1,7 @@
-/** `quantlet chat` with its input from a pipe, one answer with -p, and in a terminal where util-linux has one to lend. */
+/**
+ * `quantlet chat` with its input from a pipe, one answer with -p, and in a terminal if util-linux's
+ * `script` is installed.
+ */
 import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -91,7 +94,7 @@ describe('one answer', () => {
 
 const hasTerminal = /util-linux/.test(spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout ?? '');
 
-/** A terminal with a command in it, typed into key by key. */
+/** A terminal that runs a command, for typing keys into. */
 function inTerminal(command: string, env: Record<string, string> = {}) {
   const child = spawn('script', ['-qfec', command, '/dev/null'], { env: { ...process.env, TERM: 'xterm', QUANTLET_HISTORY: '', ...env } });
   let seen = '';
@@ -99,7 +102,7 @@ function inTerminal(command: string, env: Record<string, string> = {}) {
   child.stdout.on('data', (bytes: Buffer) => (seen += bytes.toString()));
   const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
   return {
-    /** Types, and waits for what comes after everything that was waited for before. */
+    /** Types keys, then waits for output after the last awaited output. */
     async type(keys: string, until: RegExp): Promise<void> {
       child.stdin.write(keys);
       for (const end = Date.now() + 30_000; ;) {
@@ -116,7 +119,7 @@ function inTerminal(command: string, env: Record<string, string> = {}) {
     seen: () => seen,
   };
 }
-/** A command as a shell reads it: paths may have spaces. */
+/** A command line for a shell, quoted because paths may have spaces. */
 const shellLine = (...words: readonly (string | number)[]): string =>
   words.map((word) => `'${String(word).replaceAll("'", `'\\''`)}'`).join(' ');
 const chatCommand = (...args: readonly (string | number)[]): string =>

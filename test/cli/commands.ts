@@ -1,4 +1,7 @@
-/** The commands run in this process: what they write, without the second that a process takes. */
+/**
+ * Runs commands in this process, which saves the second that a process takes, and returns their
+ * output.
+ */
 import { spawn } from 'node:child_process';
 import { vi } from 'vitest';
 import type { Command } from '../../src/cli/command.ts';
@@ -11,7 +14,7 @@ export interface Said {
   readonly stderr: string;
 }
 
-/** What is written to stdout and stderr meanwhile. */
+/** Captures what is written to stdout and stderr during some work. */
 export async function listening<T>(work: (said: () => Omit<Said, 'code'>) => Promise<T>): Promise<T> {
   let stdout = '';
   let stderr = '';
@@ -28,14 +31,17 @@ export async function listening<T>(work: (said: () => Omit<Said, 'code'>) => Pro
 
 export const never = new AbortController().signal;
 
-/** @throws what cli.ts would turn into a line of stderr and an exit code */
+/** @throws errors that cli.ts would turn into a line on stderr and an exit code */
 export const invoke = (c: Command, args: Args): Promise<Said> =>
   listening(async (said) => {
     const code = await c.run(args.map(String), never);
     return { code, ...said() };
   });
 
-/** What a program writes. (Node itself would read a pipe on a thread that the writer may need.) */
+/**
+ * Reads what a program writes, asynchronously: readFileSync of a pipe would block a thread that the
+ * writer may need.
+ */
 export async function written(command: string, ...args: string[]): Promise<Buffer> {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const pieces: Uint8Array[] = [];

@@ -1,6 +1,7 @@
 /**
- * The completion scripts: every command and flag is in them, and what they offer. bash is asked itself; the scripts of zsh and fish are read as
- * those shells' manuals say, which needs neither, and by the shells too where they are.
+ * The completion scripts contain every command and flag, and offer the right words. bash runs its
+ * script. The scripts of zsh and fish are interpreted here by those shells' manuals, and also by
+ * the shells if installed.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -36,7 +37,10 @@ const QUESTIONS: readonly (readonly [line: string, want: readonly string[]])[] =
   ['quantlet completion z', ['zsh']],
 ];
 
-/** Words as zsh and fish part them: blanks, single quotes, and a backslash before a quote outside of them. */
+/**
+ * Splits words like zsh and fish: blanks, single quotes, and a backslash before a quote outside of
+ * quotes.
+ */
 function shellWords(text: string): string[] {
   const words: string[] = [];
   let rest = text.trim();
@@ -49,19 +53,19 @@ function shellWords(text: string): string[] {
   return words;
 }
 
-/** An option of a command: its spellings, whether a value follows, and which there are. */
+/** An option of a command: its spellings, if a value follows, and the possible values. */
 interface Option {
   readonly spellings: readonly string[];
   readonly takesValue: boolean;
   readonly values: readonly string[];
 }
-/** What a script says of a command: its options, and the words that may come besides. */
+/** Completions of a command: its options and its other words. */
 interface Offers {
   readonly options: readonly Option[];
   readonly words: readonly string[];
 }
 
-/** What a shell offers for the last word of a line. */
+/** The words that a shell offers for the last word of a line. */
 function completions(line: string, commands: readonly string[], of: (command: string) => Offers): string[] {
   const [, ...words] = line.split(' ');
   const last = words.pop()!;
@@ -74,7 +78,7 @@ function completions(line: string, commands: readonly string[], of: (command: st
   return begins(last.startsWith('-') ? options.flatMap((option) => option.spellings) : others);
 }
 
-/** fish's `complete`, as its manual has it; anything else in the script is an error. */
+/** Interprets fish's `complete` by its manual. Anything else in the script is an error. */
 function readFish(text: string): { commands: string[]; of: (command: string) => Offers } {
   const commands: string[] = [];
   const offers = new Map<string, { options: Option[]; words: string[] }>();
@@ -105,7 +109,10 @@ function readFish(text: string): { commands: string[]; of: (command: string) => 
   return { commands, of: (command) => offers.get(command)! };
 }
 
-/** The specifications of zsh's _arguments: `*(exclusions)option[help]:message:action`, and `*:message:action` for words. */
+/**
+ * Interprets the specifications of zsh's _arguments: `*(exclusions)option[help]:message:action`,
+ * and `*:message:action` for words.
+ */
 function readZsh(text: string): { commands: string[]; of: (command: string) => Offers } {
   const [, list] = /local -a commands=\((.*)\)\n/.exec(text)!;
   const commands = shellWords(list).map((item) => item.slice(0, item.indexOf(':')));
@@ -155,7 +162,7 @@ describe.each([
     }
   });
 
-  // The shell itself, where it is installed.
+  // With the shell itself, if installed.
   if (has(shell)) it(`${shell} reads it`, () => void execFileSync(shell, ['-n', scripts[shell]]));
 });
 

@@ -1,4 +1,4 @@
-/** quantlet embed and its example, and that the output is llama-embedding's, character for character. */
+/** quantlet embed and its example. The output equals llama-embedding's, character for character. */
 import { spawnSync } from 'node:child_process';
 import { openSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

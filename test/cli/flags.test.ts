@@ -1,6 +1,6 @@
 /**
- * Every flag of every command, by running the commands themselves: each spelling is read, what it says arrives where it is meant to, and a value
- * that makes no sense is refused. A flag that a command takes and that no case below covers fails the last test of its command.
+ * Runs the commands with every flag: each spelling is read, its value takes effect, and a senseless
+ * value is refused. A flag that no case below covers fails the last test of its command.
  */
 import { createHash } from 'node:crypto';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
@@ -43,14 +43,14 @@ import { iqModel } from '../model/iq-model.ts';
 import { ggufHash } from '../../src/cli/gguf-hash.ts';
 import { batch } from '../../src/cli/batch.ts';
 
-// Calls go through; what the commands ask of the library is recorded.
+// Calls go through to the library, and a spy records them.
 vi.mock(import('../../src/entry/node.ts'), { spy: true });
 
 const COMMANDS = await allCommands();
 
 const folder = temporaryFolder();
 const golden = (name: string): string => llamaModel.replace('llama.gguf', name);
-/** What stands before, behind, and between messages shows which template was used. */
+/** A template whose mark before each message shows that the template was used. */
 const template = (mark: string): string => `{% for m in messages %}${mark}{{ m.role[0] }}{{ m.content }}{% endfor %}`;
 const text = writeTo(folder, 'text.txt', 'the cat sat on the mat\n'.repeat(12));
 /** A batch line. */
@@ -59,16 +59,16 @@ const iqFile = writeTo(folder, 'iq.gguf', iqModel);
 const lines = writeTo(folder, 'lines.jsonl', asked('/v1/completions', { prompt: 'the cat', max_tokens: 3 }));
 const answers = join(folder, 'answers.jsonl');
 
-/** Arguments with which a command does its work, quickly. */
-/** Says of a llama that it has ReLU. */
+/** Override that gives a llama ReLU. */
 const RELU = 'powerinfer.sparse_threshold=float:0';
-/** A llama with predictors of the neurons that fire. */
+/** A llama with predictors of firing neurons. */
 const predicted = writeTo(folder, 'predicted.gguf', goldenModel('llama-predicted'));
-/** One with rows of heads. */
+/** A llama with its attention heads stored as rows. */
 const heads = join(folder, 'heads.gguf');
 await invoke(sparsify, ['-m', llamaModel, '-o', heads, '--heads']);
-/** Models that flags are about, where BASE's have nothing for them. */
+/** Models for flags that have no effect on the models of BASE. */
 const RARE: Partial<Record<FlagKey, string>> = { sparseThreshold: predicted, neuronWindow: predicted, attnHeads: heads };
+/** The usual arguments of each command, chosen to run quickly. */
 const BASE: Readonly<Record<string, Args>> = {
   run: ['-m', llamaModel, '-p', 'the cat', '-n', 3, '--build', 'simd', '--no-warmup', '--json'],
   chat: ['-m', llamaModel, '-p', 'the cat', '-n', 3, '--build', 'simd', '--no-warmup', '--json', '--chat-template', template('')],
@@ -83,7 +83,7 @@ const BASE: Readonly<Record<string, Args>> = {
   inspect: ['-m', golden('llama-moe.gguf'), '--experts', '-f', text, '--json'],
 };
 
-/** Runs a server with these arguments behind the usual ones, and stops it. */
+/** Runs a server with these arguments after the usual ones, then stops it. */
 const served = <T>(args: Args, use: (url: string, stderr: () => string) => Promise<T>, base = BASE.serve): Promise<T> =>
   listening(async (said) => {
     const stop = new AbortController();
@@ -104,13 +104,13 @@ const served = <T>(args: Args, use: (url: string, stderr: () => string) => Promi
     }
   });
 
-/** The usual work of a command with arguments behind it. */
+/** Runs a command with these arguments after the usual ones. */
 const work = (c: Command, args: Args, base = BASE[c.name]): Promise<unknown> =>
   c === serve ? served(args, () => Promise.resolve(), base) : invoke(c, [...base, ...args]);
-/** Arguments without a flag and its value, or without a switch. */
+/** Removes a flag and its value, or a switch, from arguments. */
 const without = (args: Args, flag: string, n = 2): Args => (args.includes(flag) ? args.toSpliced(args.indexOf(flag), n) : args);
 
-/** What a command prints as JSON, of the usual arguments and these. */
+/** The JSON that a command prints for the usual arguments and these. */
 const json = async <T>(c: Command, ...args: Args): Promise<T> => JSON.parse((await invoke(c, [...BASE[c.name], ...args])).stdout) as T;
 
 interface RunReport {
@@ -124,7 +124,7 @@ interface RunReport {
 const report = (c: Command, ...args: Args): Promise<RunReport> => json<RunReport>(c, ...args);
 
 const covered = new Map<Command, Set<FlagKey>>(COMMANDS.map((c) => [c, new Set()]));
-/** A case of a command that shows what flags do. */
+/** Defines a test for the effect of flags in a command. */
 function effect(c: Command, keys: readonly FlagKey[], what: string, test: () => Promise<void>): void {
   for (const key of keys) covered.get(c)!.add(key);
   it(`${c.name}: ${keys.map((key) => `--${FLAGS[key].name}`).join(', ')}: ${what}`, test);
@@ -132,7 +132,7 @@ function effect(c: Command, keys: readonly FlagKey[], what: string, test: () => 
 const having = (key: FlagKey, among = COMMANDS): readonly Command[] => among.filter((c) => c.flags.includes(key));
 
 describe('spellings', () => {
-  /** A value of the type, as it is written and as it is read. */
+  /** A value of each type, as written and as parsed. */
   const VALUES: Readonly<Record<Flag['type'], readonly [written: string, read: unknown]>> = {
     string: ['-a b=c', '-a b=c'],
     strings: ['--x', ['--x']],
@@ -154,7 +154,7 @@ describe('spellings', () => {
           expect(values(`${spelling}=${written}`), spelling).toEqual({ [key]: read });
         const twice = flag.type === 'strings' || flag.type === 'integers' ? [...(read as unknown[]), ...(read as unknown[])] : read;
         if (flag.type !== 'boolean') expect(values(spelling, written, spelling, written), spelling).toEqual({ [key]: twice });
-        // All cores, as in llama.cpp.
+        // A negative number means all cores, as in llama.cpp.
         if (flag.cores) expect(values(spelling, written, spelling, '-1'), spelling).toEqual({});
       }
     }
@@ -283,7 +283,7 @@ describe('what loadModel is given', () => {
     ngramModMax: [['--spec-ngram-mod-n-max', 50], { speculation: { ngramMod: { nMax: 50 } } }],
   };
   for (const [key, [args, want]] of Object.entries(OPTIONS) as [FlagKey, readonly [Args, object]][]) {
-    // The adapter is one of a model that makes text: its output matrix means nothing to embed.
+    // embed cannot use the adapter, which changes the output matrix of a generating model.
     for (const c of having(
       key,
       LOADERS.filter((c) => c !== embed || !args.some((arg) => String(arg).includes(lora))),
@@ -338,14 +338,14 @@ describe('what loadModel is given', () => {
 });
 
 describe('which file', async () => {
-  // A mixture, so that inspect --experts has something to count.
+  // A mixture of experts, so that inspect --experts has something to count.
   const mixture = readFileSync(golden('llama-moe.gguf'));
   const files = { 'a-Q4_K_M.gguf': mixture, 'b.gguf': mixture };
   const hub = await startHub(files);
   beforeAll(() => void vi.stubEnv('MODEL_ENDPOINT', hub.url));
   afterAll(() => void vi.unstubAllEnvs());
   let caches = 0;
-  /** With an empty cache: what was asked of the hub. */
+  /** Requests that the hub received, with an empty cache. */
   const asked = async (c: Command, args: Args): Promise<string[]> => {
     vi.stubEnv('QUANTLET_CACHE', join(folder, `cache-${caches++}`));
     return again(c, args);
@@ -388,10 +388,13 @@ describe('sampling', () => {
   const SEED = 7;
   const base = { temperature: 1, topK: 0, topP: 1, minP: 0, seed: SEED, maxTokens: 24 } as const;
   const flags: Args = ['-p', prompt, '-n', 24, '--temp', 1, '--top-k', 0, '--top-p', 1, '--min-p', 0, '-s', SEED];
-  /** The same letter again and again, for DRY to break: id 260 is "e". */
+  /** A bias that repeats one letter, for DRY to break: id 260 is "e". */
   const again = (dryMultiplier: number) =>
     [['-l', '260+1000', '--dry-multiplier', dryMultiplier], { logitBias: { 260: 1000 }, dryMultiplier }] as const;
-  /** A flag's arguments, the option that it is, and what else must be set for it to mean something. */
+  /**
+   * A flag's arguments, the option that it sets, and other flags or options that it needs to have
+   * an effect.
+   */
   const OPTIONS: Partial<Record<FlagKey, readonly [args: Args, option: GenerateOptions, withArgs?: Args, withOptions?: GenerateOptions]>> =
     {
       temp: [['--temp', 0.2], { temperature: 0.2 }],
@@ -492,7 +495,7 @@ describe.each([[run], [chat]])('text that is made: $name', (c) => {
     expect(bare).not.toEqual(whole);
     expect(bare).toEqual((await report(c, ...args, '--sampling-seq', 'k')).ids);
     expect(bare).toEqual((await report(c, ...args, '--temp', 1, '--top-p', 1, '--min-p', 0)).ids);
-    // One token is left when the penalties come.
+    // One token is left when the penalties run.
     const late = [...args, '--top-k', 1, '--repeat-penalty', 5] as const;
     const greedy = (await report(c, ...args, '--temp', 0)).ids;
     expect((await report(c, ...late, '--samplers', 'top_k;penalties')).ids).toEqual(greedy);
@@ -558,7 +561,7 @@ describe('run', () => {
     ] as Args[])
       expect(await said(run, ...more), more.join(' ')).toBe(await said(chat, ...more));
     expect(await said(run, '-st', '-no-cnv')).toBeUndefined();
-    // -cnv and -i go on to ask for messages; here there is nobody to type them.
+    // -cnv and -i then ask for messages; standard input is empty here.
     expect((await runCli(['run', ...without(args, '--json', 1), '-cnv'], { input: '' })).stdout).toBe(
       (await runCli(['chat', ...without(args, '--json', 1), '-i', '--color', 'off'], { input: '' })).stdout,
     );
@@ -601,7 +604,7 @@ describe('run', () => {
 });
 
 describe('chat', () => {
-  /** Of greedy answers: the same ids say that the same prompt was read. */
+  /** Ids of a greedy answer. Equal ids mean equal prompts. */
   const answer = async (...args: Args): Promise<number[]> => (await report(chat, '-n', 8, '--temp', 0, ...args)).ids;
   effect(
     chat,
@@ -653,7 +656,8 @@ describe('chat: reasoning, turns and speeds', () => {
     const thinks: Args = ['--chat-template', '{% for m in messages %}{{ m.content }}{% endfor %}{# <think> </think> #}'];
     const args = [...without(BASE.chat, '--json', 1), ...thinks, '-n', 60, '--grammar', 'root ::= "<think>abc</think>\\n\\nxyz"'];
     const shown = async (...more: Args): Promise<string> => (await invoke(chat, [...args, ...more])).stdout;
-    // A grammar leaves the answer as it came, so the parser is asked by itself in test/cli/show-answer.test.ts; here the flags are read.
+    // A grammar disables the parser, which test/cli/show-answer.test.ts covers. This tests only
+    // that the flags are read.
     expect(await shown('--reasoning-format', 'none', '--color', 'off')).toContain('<think>abc</think>');
     expect((await failure(() => shown('--reasoning-format', 'x'))).code).toBe('ERR_USAGE');
   });
@@ -1014,7 +1018,7 @@ describe('tokenize and inspect', () => {
     const flag: Args = ['--override-kv', 'llama.context_length=int:96'];
     expect(await said(shippedModel, '--memory', ...flag)).toMatchObject({ context_length: 96, memory: model.stats.memory });
     await model.dispose();
-    // The lists are of the file as it is.
+    // The lists show the unchanged file.
     expect(await said(llamaModel, '--override-kv', 'general.architecture=str:none')).toMatchObject({
       architecture: 'llama',
       verdict: { runs: false, code: 'ERR_UNSUPPORTED_ARCH' },
@@ -1161,7 +1165,7 @@ describe('serve', () => {
   const complete = (url: string, prompt: string, n = 2, headers = {}): Promise<Response> =>
     post(url, '/completion', { prompt, n_predict: n }, headers);
   const say = (content: string) => ({ messages: [{ role: 'user', content }], max_tokens: 1 });
-  /** A request whose body never comes, as fetch cannot send it. */
+  /** Sends a request without its body, which fetch cannot do. */
   const bodyless = (url: string): Promise<string> =>
     new Promise((resolve) => {
       const socket = connect(Number(new URL(url).port), '127.0.0.1');
@@ -1169,7 +1173,7 @@ describe('serve', () => {
       socket
         .on('data', (chunk) => {
           answer += String(chunk);
-          socket.end(); // The server would wait for the rest of the body.
+          socket.end(); // the server would wait for the rest of the body
         })
         .on('close', () => resolve(answer))
         .on('error', () => resolve(answer));
@@ -1185,7 +1189,7 @@ describe('serve', () => {
     );
     await new Promise((resolve) => free.close(resolve));
     expect(await served(['--port', port], (url) => Promise.resolve(url))).toBe(`http://127.0.0.1:${port}`);
-    // An address of RFC 5737, which is nobody's.
+    // An address that RFC 5737 reserves for documentation.
     expect((await failure(() => serve.run([...BASE.serve, '--host', '203.0.113.7'].map(String), never))).message).toMatch(
       '203.0.113.7:0: this machine has no such address',
     );
@@ -1249,7 +1253,7 @@ describe('serve', () => {
     }),
   );
   effect(serve, ['ssePingInterval'], 'so long is a stream silent', async () => {
-    // 16,000 tokens take longer than a second anywhere.
+    // 16,000 tokens take longer than a second on any machine.
     const long = writeTo(folder, 'long.gguf', await patchedLlama({ metadata: { 'llama.context_length': 16384 } }));
     const begins = (...args: Args): Promise<string> =>
       served(
@@ -1276,14 +1280,14 @@ describe('serve', () => {
   effect(serve, ['bodyTimeout', 'timeout', 'answerTimeout'], 'a request, a part of it and an answer take so long at most', async () => {
     expect(await served(['--body-timeout', 1], bodyless)).toMatch(/^HTTP\/1.1 408 [^]*did not arrive in 1000 ms/);
     expect(await served(['-to', 1], bodyless)).toMatch(/^HTTP\/1.1 408 [^]*Nothing of the body arrived for 1000 ms/);
-    // Node has a limit of its own, which must not come first.
+    // Node's own limit must not come first.
     let nodesLimit = 0;
     const look = (message: unknown): void => void (nodesLimit = (message as { server: Server }).server.requestTimeout);
     subscribe('http.server.request.start', look);
     await served(['--body-timeout', 3600], async (url) => (await fetch(`${url}/health`)).status);
     unsubscribe('http.server.request.start', look);
     expect(nodesLimit).toBeGreaterThan(3_600_000);
-    // 16,000 tokens take longer than a second anywhere.
+    // 16,000 tokens take longer than a second on any machine.
     const long = writeTo(folder, 'long.gguf', await patchedLlama({ metadata: { 'llama.context_length': 16384 } }));
     const status = await served(
       ['-m', long, '-c', 16384, '--answer-timeout', 1],
@@ -1584,7 +1588,7 @@ describe('serve', () => {
       );
     expect(await both([])).toEqual({ a: 'loaded', b: 'loaded' });
     expect(await both(['--models-max', 1])).toEqual({ a: 'unloaded', b: 'loaded' });
-    // Room for one, whatever a model of these takes with its cache and its kernels' memory.
+    // Memory for one of these models, with its cache and its kernels' memory.
     const one = await loadModel(llamaModel, { build: 'simd', warmUp: false, contextLength: 0 });
     const { memoryBytes } = one.stats;
     await one.dispose();
@@ -1638,7 +1642,7 @@ describe('batches', () => {
     expect(await tokens('--chat-template-file', writeTo(folder, 'c.jinja', template('#')))).toMatchObject(short);
     expect(await tokens('--chat-template', template('# # # #'))).not.toMatchObject(short);
   });
-  /** Tokens of the message "x" in a template. */
+  /** Number of tokens of the message "x" in a template. */
   const tokenCount = async (source: string): Promise<number> => {
     const model = await loadModel(llamaModel, { build: 'simd', warmUp: false, chatTemplate: source });
     const { promptIds } = await model.chat([{ role: 'user', content: 'x' }], { maxTokens: 1 }).result();
@@ -1664,7 +1668,10 @@ describe('batches', () => {
 describe('values that make no sense', () => {
   const missing = join(folder, 'none');
   const range = (name: string) => new RegExp(`${name}.* is .*expected`);
-  /** For every command that takes the flag: a value, and what the message says. Flags without a row take any text, or are switches. */
+  /**
+   * Wrong values per flag, tested in every command that has the flag, and the expected error. Flags
+   * without a row take any text or are switches.
+   */
   const WRONG: Partial<Record<FlagKey, readonly (readonly [value: string, message: RegExp])[]>> = {
     model: [[missing, /none/]],
     models: [[missing, /none/]],
@@ -1860,7 +1867,7 @@ describe('values that make no sense', () => {
       ['(=q4_0', /regular expression/],
     ],
   };
-  /** Any text will do, or the value is a name whose meaning the other side decides. */
+  /** Flags that accept any text, or a name that only the receiver can check. */
   const ANY: readonly FlagKey[] = [
     'includeWeights',
     'excludeWeights',
@@ -1885,21 +1892,21 @@ describe('values that make no sense', () => {
   });
 
   const out = join(folder, 'wrong.gguf');
-  /** Arguments behind the flags. */
+  /** Arguments after the flags. */
   const MORE = new Map<Command, Args>([
     [quantize, [llamaModel, out, 'Q4_0']],
     [ggufSplit, [llamaModel, out]],
     [ggufHash, [llamaModel]],
     [rotate, [llamaModel, out]],
   ]);
-  /** Without the arguments that exclude the flag. */
+  /** The usual arguments, except for those that exclude the flag. */
   const base = (c: Command, key: FlagKey): Args => {
     if (MORE.has(c)) return [];
-    // What is said of a draft model is for one that is there.
+    // Flags of the draft model need a draft model.
     if (/^draft(?!Model|Hf)/.test(key)) return [...BASE[c.name], '-md', llamaModel];
     if (/^maxFiles?$/.test(key)) return [...BASE[c.name], '--batch-dir', join(folder, 'batches')];
     if (c === inspect && key === 'parallel') return ['-m', llamaModel, '--memory'];
-    // Of bounds for several models, more than one.
+    // Limits for several models need more than one.
     if (/^models(Max|Memory)$/.test(key)) return [...BASE[c.name], '-m', shippedModel];
     return without(
       BASE[c.name],

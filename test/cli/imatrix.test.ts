@@ -1,4 +1,7 @@
-/** quantlet imatrix as a shell sees it, against what native llama-imatrix wrote (test/golden/imatrix), and against itself. */
+/**
+ * quantlet imatrix in a shell, compared with files of native llama-imatrix (test/golden/imatrix)
+ * and with itself.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,21 +18,21 @@ const golden = (name: string): Buffer => readFileSync(new URL(`test/golden/imatr
 
 const N_CTX = 64;
 const WINDOWS = 15;
-/** In the folder of the models, so that the text has the name that native was given. */
+/** Runs in the folder of the models, so that the text has the same name as in the native run. */
 const imatrix = (...args: (string | number)[]): Promise<Exit> =>
   runCli(['imatrix', '-c', N_CTX, '-ctk', 'f32', '-ctv', 'f32', ...args], { cwd: arch });
 const TEXT = ['-f', '../imatrix/text.txt'];
 const at = (name: string): string => join(folder, name);
 const sumsIn = (file: Uint8Array): Promise<ImatrixSums> => readImatrixSums(toBytes(file));
 
-/** Writes a file of these arguments, and reads it. */
+/** Writes a file with these arguments, and reads it. */
 async function measured(name: string, ...args: (string | number)[]): Promise<ImatrixSums> {
   const { code, stderr } = await imatrix('-m', llamaModel, '-o', at(name), ...args);
   expect([code, stderr]).toEqual([0, '']);
   return sumsIn(readFileSync(at(name)));
 }
 
-/** The largest difference of a tensor's sums, of its largest sum. */
+/** The largest difference of a tensor's sums, relative to its largest sum. */
 function difference(got: ImatrixSums, want: ImatrixSums): number {
   expect([...got.entries.keys()].sort()).toEqual([...want.entries.keys()].sort());
   let worst = 0;
@@ -42,7 +45,7 @@ function difference(got: ImatrixSums, want: ImatrixSums): number {
   return worst;
 }
 
-/** F32 weights and cache: f32 sums in another order, of values that f32 sums in another order gave. */
+/** Tolerance for F32 weights and cache: both sides add f32 values in different orders. */
 const F32_TOLERANCE = 1e-5;
 
 describe("native llama-imatrix's file", () => {
@@ -88,7 +91,7 @@ describe("native llama-imatrix's file", () => {
     const [, running, ppl, spread] = /^(\[1\][^\n]*,)\nFinal estimate: PPL = ([\d.]+) \+\/- ([\d.]+)\nwrote /.exec(stdout)!;
     const values = [...running.matchAll(/\[(\d+)\](\d+\.\d{4}),/g)].map(([, n, value]) => [Number(n), Number(value)]);
     expect(values.map(([n]) => n)).toEqual(native.map((_, i) => i + 1));
-    // e^NLL: what native's f32 sum of exponentials is off by.
+    // Relative error of e^NLL, from native's f32 sum of exponentials.
     values.forEach(([n, value]) => expect(Math.abs(value / native[n - 1] - 1), `window ${n}`).toBeLessThan(1e-4));
     expect(Math.abs(Number(ppl) / 31736.8096 - 1)).toBeLessThan(1e-4);
     expect(Math.abs(Number(spread) / 4327.68055 - 1)).toBeLessThan(1e-4);
@@ -113,7 +116,7 @@ describe('the sums', () => {
     expect([first.chunkCount, rest.chunkCount, whole.chunkCount]).toEqual([6, WINDOWS, WINDOWS]);
     expect(rest.datasets).toEqual(['../imatrix/text.txt', '../imatrix/text.txt']);
     expect(difference(rest, whole)).toBeLessThan(F32_TOLERANCE);
-    // Without a text nothing is computed; lists with commas, as llama.cpp has them.
+    // Without a text nothing is computed. Lists are comma-separated, as in llama.cpp.
     const { stdout } = await runCli([
       'imatrix',
       '--in-file',

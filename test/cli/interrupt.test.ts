@@ -1,4 +1,4 @@
-/** Ctrl-C at the worst moment: it came before the command began to listen. */
+/** Ctrl-C at the worst moment: before the command began to listen. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -13,7 +13,7 @@ const lines = join(folder, 'in.jsonl');
 writeFileSync(lines, '{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "Once", "max_tokens": 2}}\n');
 const out = join(folder, 'out');
 
-/** Arguments with which each command that works for long would begin to. The others answer at once. */
+/** Arguments that start each long-running command. The other commands finish at once. */
 const LONG: Readonly<Record<string, Args>> = {
   run: ['-p', 'Once', '-n', 2],
   chat: ['-p', 'Once', '-n', 2],

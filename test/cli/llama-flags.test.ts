@@ -1,6 +1,7 @@
 /**
- * Command lines of llama.cpp: every flag of its tools is known and takes as many values as there (test/golden/flags), and forty everyday lines of
- * its READMEs and documents run unchanged, with the names of models, texts and folders that are here.
+ * Command lines of llama.cpp. Every flag of its tools is known and takes the same number of values
+ * (test/golden/flags). Forty everyday lines from its documents run unchanged, except for the names
+ * of models, texts and folders.
  */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -79,8 +80,9 @@ mkdirSync(join(folder, 'out'));
 const bert = llamaModel.replace('llama.gguf', 'bert.gguf');
 
 /**
- * As they stand there, but for MODEL, TEXT and the like, and numbers of tokens that a test can wait for; the folder is the working directory.
- * Answers of conversations need somebody who types: where a line asks for messages, one is piped in.
+ * Lines as in the documents, except for names such as MODEL and TEXT, and for numbers of tokens
+ * small enough for a test. The working directory is a test folder. Conversations get one message
+ * from a pipe.
  */
 const LINES: readonly (readonly [line: string, want?: RegExp])[] = [
   // README.md, docs/build.md, docs/backend/*.md
@@ -174,7 +176,10 @@ describe('everyday command lines run unchanged', async () => {
   };
   const env = { MODEL_ENDPOINT: hub.url, QUANTLET_CACHE: join(folder, 'cache'), QUANTLET_TURBO: '0' };
 
-  /** As processes: what reads messages, what a signal ends, and the first line of each tool. The others run in this process, a second faster. */
+  /**
+   * Run as processes: lines that read messages, lines that a signal ends, and the first line of
+   * each tool. The others run in this process, which is a second faster.
+   */
   const rows = LINES.map(([line, want = /\S/]) => [line, want] as const);
   const asProcess = ([line]: (typeof rows)[number]): boolean =>
     conversation(line) || serves(line) || line === rows.find(([other]) => toolOf(other) === toolOf(line))![0];
@@ -188,7 +193,7 @@ describe('everyday command lines run unchanged', async () => {
       onStderr: (said, kill) => void (serves(line) && want.test(said) && kill('SIGTERM')),
     });
     expect(serves(line) ? stderr : stdout, stderr).toMatch(want);
-    // Windows ends a process that is sent a signal at once.
+    // On Windows a signal ends the process at once.
     expect(code, stderr).toBe(serves(line) && process.platform === 'win32' ? 'SIGTERM' : 0);
   });
 

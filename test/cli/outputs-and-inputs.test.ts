@@ -1,4 +1,7 @@
-/** Outputs that would destroy something else: files that a command reads, and what `batch` writes records to. */
+/**
+ * Outputs that would destroy something else: files that a command reads, and files that `batch`
+ * appends records to.
+ */
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, linkSync, lstatSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -49,7 +52,7 @@ describe('what a command reads is not written over', () => {
     ['rotate, the text', rotate, text, [model, at('out'), '--learn', text, '--checkpoint']],
   ])('%s', async (_, command, output, args) => {
     const [old, link] = [readFileSync(output), at('same')];
-    linkSync(output, link); // so that the old one would stay
+    linkSync(output, link); // so that a copy of the old file would remain
     expect(await failure(invoke(command, [...args, output]))).toMatchObject({
       code: 'ERR_USAGE',
       message: expect.stringContaining(output),
@@ -74,7 +77,7 @@ describe('what a command reads is not written over', () => {
   });
 });
 
-/** One line to answer. */
+/** A batch of one line. */
 const batchLines = (): void =>
   writeFileSync(
     text,

@@ -1,4 +1,7 @@
-/** Outputs of all commands: they destroy nothing that has the name already, and lose nothing that is finished. */
+/**
+ * Outputs of all commands: they keep the old file on failure, and never lose a complete one.
+ *
+ */
 import { execFileSync, spawn } from 'node:child_process';
 import {
   chmodSync,
@@ -39,7 +42,7 @@ beforeEach(() => {
   writeFileSync(text, 'Once upon a time there was a little dog who lived in a big house. '.repeat(8));
 });
 
-/** Commands that write a file at the end, by what they are told before its name. */
+/** Commands that write a file, as functions of its name. */
 const WRITERS: readonly (readonly [name: string, write: (output: string) => Promise<unknown>])[] = [
   ['quantize', (output) => invoke(quantize, ['--allow-requantize', llamaModel, output, 'Q8_0', 1])],
   ['rotate', (output) => invoke(rotate, [llamaModel, output, '-t', 1])],
@@ -104,7 +107,7 @@ describe('a pipe', () => {
     const piece = bytes(5, 6);
     const fill = async (write: WriteAt): Promise<void> => {
       await write(piece, 4);
-      piece.fill(9); // a caller may use its buffer again
+      piece.fill(9); // callers may reuse their buffer
       await write(bytes(1, 2), 0);
       await write(bytes(9), 9);
       await write(bytes(3, 4), 2);
@@ -156,7 +159,7 @@ describe('a file', () => {
     const output = at('out');
     const fill = async (write: WriteAt): Promise<void> => {
       await write(bytes(1, 2, 3), 0);
-      mkdirSync(output); // as if another program held the name
+      mkdirSync(output); // makes the final renaming fail
     };
     const { code, message } = await failure(writeNewFile(output, fill));
     expect([code, message]).toEqual(['ERR_IO', expect.stringContaining(`the finished file is ${temporaryName(output)}`)]);
@@ -191,7 +194,7 @@ describe('a file', () => {
   it('leaves what has another name of the old one as it was', async () => {
     writeFileSync(at('other'), 'old');
     linkSync(at('other'), at('out'));
-    await checkOutput(at('out'), [at('other')]); // the input stays too
+    await checkOutput(at('out'), [at('other')]); // the input is kept too
     await writeNewFile(at('out'), (write) => write(bytes(1), 0));
     expect([readFileSync(at('other'), 'utf8'), [...readFileSync(at('out'))]]).toEqual(['old', [1]]);
   });
@@ -216,7 +219,7 @@ describe('a file', () => {
   it('that is read-only is found before the work', async () => {
     writeFileSync(at('out'), 'old');
     chmodSync(at('out'), 0o444);
-    if (process.getuid?.() === 0) return; // root may write it
+    if (process.getuid?.() === 0) return; // root may write anyway
     expect(await failure(checkOutput(at('out')))).toMatchObject({ code: 'ERR_IO', message: expect.stringContaining(at('out')) });
     expect(readFileSync(at('out'), 'utf8')).toBe('old');
   });
@@ -263,7 +266,7 @@ describe('what the process has open', () => {
   });
 });
 
-/** Signals that are sent once the temporary file has bytes. */
+/** Runs a command and sends these signals after the temporary file has bytes. */
 async function endedBy(signals: readonly NodeJS.Signals[], args: Args): Promise<Exit['code']> {
   const child = spawn(process.execPath, [cliPath, ...args.map(String)], { stdio: 'ignore' });
   const exit = new Promise<Exit['code']>((resolve) => child.on('close', (code, signal) => resolve(code ?? signal)));
@@ -312,7 +315,7 @@ describe('names that no file can have', () => {
     ['a.gguf. ', 'linux', undefined],
     ['con.gguf', 'linux', undefined],
     ['console.gguf', 'win32', undefined],
-    ['\\\\?\\C:\\models\\aux.gguf', 'win32', undefined], // asked for, letter by letter
+    ['\\\\?\\C:\\models\\aux.gguf', 'win32', undefined], // an explicit literal path
     ['\\\\server\\share\\a.gguf', 'win32', undefined],
     ['model:b', 'linux', undefined],
     ['C:\\models\\a b ü.gguf', 'win32', undefined],

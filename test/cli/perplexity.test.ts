@@ -1,4 +1,7 @@
-/** quantlet perplexity as a shell sees it: the value, llama-perplexity's base files, KL divergence, exit codes. */
+/**
+ * quantlet perplexity in a shell: the value, llama-perplexity's base files, KL divergence, exit
+ * codes.
+ */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel } from 'quantlet';
@@ -45,10 +48,13 @@ const text = writeTo(
   'the cat sat on the mat and the dog saw a bird that sang in the old tree by the water where the children played all day long\n'.repeat(6),
 );
 const base = join(folder, 'base.kld');
-/** exp_f32x4 against Math.exp, in a logarithm. */
+/** Error of exp_f32x4 relative to Math.exp, in a logarithm. */
 const NLL_TOLERANCE = 1e-5;
 
-/** The rule, told slowly: ids of all windows, -ln p of each counted token, and the logits behind them. */
+/**
+ * Reference values, computed the slow way: ids of all windows, -ln p of each counted token, and the
+ * logits.
+ */
 let want: { ids: readonly number[]; nVocab: number; nChunk: number; nll: number[]; logProbs: Float64Array[] };
 
 beforeAll(async () => {
@@ -85,7 +91,7 @@ describe('the value', () => {
     expect(Math.abs(got.nll - mean(want.nll)), `got ${got.nll}, want ${mean(want.nll)}`).toBeLessThan(NLL_TOLERANCE);
     expect(got.ppl).toBe(Math.exp(got.nll));
     expect(got.ppl_stderr).toBeCloseTo(got.ppl * Math.sqrt((mean(want.nll.map((x) => x * x)) - got.nll ** 2) / (got.tokens - 1)), 2);
-    // Windows one after another, cut into batches of 7, on two threads: a token's logits are the same bits.
+    // Sequential windows, in batches of 7 and on two threads, give the same bits.
     expect((await result('-f', text, '-c', N_CTX, '-b', 7, '-t', 2)).nll).toBe((await result('-f', text, '-c', N_CTX, '-t', 1)).nll);
   });
 
@@ -125,7 +131,8 @@ describe('--kl-divergence-base', () => {
   it('--kl-divergence of the same model is zero', async () => {
     const { kl, nll } = await result('--kl-divergence-base', base, '--kl-divergence');
     expect(nll).toBe((await result('-f', text, '-c', N_CTX)).nll);
-    // The base is kept in 65535 steps over 16 nats: 1.2e-4 of rounding in each logarithm, which averages out.
+    // The base has 65535 steps over 16 nats: an error of 1.2e-4 in each logarithm, which averages
+    // out.
     expect(Math.abs(kl!.kld.mean)).toBeLessThan(2e-5);
     expect(kl!.kld_percentiles.max).toBeLessThan(5e-4);
     // Two logits within one step of the best are equal in the file.

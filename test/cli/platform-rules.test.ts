@@ -1,4 +1,7 @@
-/** Rules of Windows and of old kernels that the command line follows, told to it where the tests run elsewhere. */
+/**
+ * Rules for Windows and old kernels in the command line, tested on any system by passing the
+ * platform or faking its calls.
+ */
 import { mkdirSync, writeFileSync, type Stats } from 'node:fs';
 import * as files from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -16,19 +19,19 @@ import { invoke } from './commands.ts';
 
 vi.mock('node:fs/promises', async (original) => {
   const real = await original<typeof files>();
-  // Windows: a handle that appends has no right to truncate.
+  // Windows: a handle opened for appending cannot truncate.
   const open = async (...args: Parameters<typeof real.open>): Promise<files.FileHandle> => {
     const file = await real.open(...args);
     if (args[1] === 'a')
       file.truncate = () => Promise.reject(Object.assign(new Error('EPERM: operation not permitted, ftruncate'), { code: 'EPERM' }));
     return file;
   };
-  // A file that another program has open cannot be renamed onto.
+  // Windows: renaming onto a file that another program has open fails.
   const rename = (from: string, to: string): Promise<void> =>
     to.endsWith('held') && tries++ < 2
       ? Promise.reject(Object.assign(new Error('EPERM: operation not permitted, rename'), { code: 'EPERM' }))
       : real.rename(from, to);
-  // A disk that takes letters of either case for the same.
+  // A file system that ignores case.
   const stat = (path: string): Promise<Stats> =>
     real.stat(path.includes('caseless') ? join(dirname(path), basename(path).toLowerCase()) : path);
   return { ...real, open, rename, stat };
@@ -113,7 +116,7 @@ describe('texts', () => {
 
 it('Tab completes paths behind \\ on Windows, where it is a letter elsewhere', () => {
   const commands = { commands: ['load'], pathCommands: ['load'] };
-  // On Linux `a\` is the name of a folder, so that a path of Windows can be read here.
+  // On Linux `a\` is a valid folder name, so this Windows path can be read here.
   mkdirSync(at('a\\'));
   writeFileSync(join(at('a\\'), 'one.gguf'), '');
   expect(completions(`/load ${folder}/a\\/o`, commands, 'win32')[0]).toEqual([`${folder}/a\\/one.gguf`]);

@@ -1,4 +1,7 @@
-/** quantlet quantize as a shell sees it: every type against the kernels alone, llama.cpp's files, exit codes, what failures leave behind. */
+/**
+ * quantlet quantize in a shell: every type compared with the kernels alone, llama.cpp's files, exit
+ * codes, cleanup after failures.
+ */
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -18,13 +21,16 @@ const TARGETS = namesOf(QUANTIZERS);
 const SOURCES: readonly TypeName[] = ['f32', 'f16', 'bf16', 'q8_0'];
 const SEED = 20;
 
-/** What llama-quantize does not make without importance weights. */
+/** Types that llama-quantize does not make without importance weights. */
 const NEED_IMATRIX: readonly TypeName[] = ['iq1_s', 'iq1_m', 'iq2_xxs', 'iq2_xs', 'iq2_s', 'iq3_xxs'];
 
 const rowsOf = (from: TypeName, to: TypeName, ne0: number, data: Uint8Array, imatrix?: Float32Array): Uint8Array =>
   byKernels({ from: TYPE[from], to: TYPE[to], ne0, nrows: data.length / rowSize(TYPE[from], ne0), data, imatrix });
 
-/** One matrix for every type that can be made, of every type that can be read in turn; the first is large enough for several jobs. */
+/**
+ * One matrix for every type that can be made, with source types in rotation. The first is large
+ * enough for several jobs.
+ */
 const matrices = TARGETS.map((to, i) => {
   const from = SOURCES[i % SOURCES.length];
   const ne0 = 512;
@@ -109,7 +115,7 @@ describe('every type, from every kind of source, on two threads', () => {
     const got = await tensorsOf(out);
     for (const { name, from, to: wanted, ne0, data, imatrix: w } of matrices) {
       const to = targetOf(wanted);
-      // A tensor that has its type already is copied.
+      // A tensor that already has the type is copied.
       const want = from === to ? data : rowsOf(from, to, ne0, data, weighted ? w : undefined);
       expect(got.get(name)?.type, name).toBe(to);
       const differs = want.findIndex((byte, i) => got.get(name)!.data[i] !== byte);

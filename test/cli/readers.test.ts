@@ -1,4 +1,7 @@
-/** Readers of stdout and stderr that go away: no command fails for it, files are finished, and the exit code stays the work's. */
+/**
+ * Readers of stdout and stderr that go away: no command fails, files are finished, and the exit
+ * code stays the same.
+ */
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -31,17 +34,17 @@ interface Case {
   readonly args: readonly (string | number)[];
   /** Exit code of an undisturbed run. */
   readonly code?: number;
-  /** Exit code when nobody reads stdout. */
+  /** Exit code if nobody reads stdout. */
   readonly unread?: number;
   readonly input?: string;
-  /** The file that it makes is named OUT among its arguments. */
+  /** Reads the file that the command makes, which is OUT in its arguments. */
   readonly makes?: (bytes: Buffer) => unknown;
-  /** It writes to stdout as it works. */
+  /** True if the command writes to stdout while it works. */
   readonly streams?: true;
 }
 
 const exact = (bytes: Buffer): string => bytes.toString('latin1');
-/** Lines in any order, without what differs between two runs. */
+/** Sorted lines, without fields that differ between two runs. */
 const answers = (bytes: Buffer): unknown =>
   String(bytes)
     .trim()
@@ -63,7 +66,7 @@ const CASES: Readonly<Record<string, Case>> = {
     args: ['batch', '-m', llamaModel, '-i', lines, '-o', 'OUT', '--parallel', 1, '--verbose'],
     makes: answers,
   },
-  // Lines that nobody got are left.
+  // Lines whose results nobody read stay unfinished.
   'batch, its results on stdout': { args: ['batch', '-m', llamaModel, '-i', lines, '-o', '-', '--parallel', 1, '--verbose'], unread: 1 },
   quantize: { args: ['quantize', '--allow-requantize', llamaModel, 'OUT', 'Q8_0', 1], makes: exact },
   'quantize --dry-run': { args: ['quantize', '--dry-run', llamaModel, 'Q8_0'] },
@@ -99,7 +102,7 @@ const CASES: Readonly<Record<string, Case>> = {
 
 type Stream = 'stdout' | 'stderr';
 
-/** Runs the command line while the reader of a stream leaves: before the first byte, or after it. */
+/** Runs the command line with a stream whose reader leaves before or after the first byte. */
 function leaving(
   args: readonly string[],
   gone: Stream | undefined,
@@ -150,7 +153,7 @@ describe('a run without an end', () => {
   });
 });
 
-/** Where nothing can be written the exit code says so, and a file is finished all the same. */
+/** If output cannot be written, the exit code says so, and files are still finished. */
 describe.runIf(hasFullDisk)('a disk that is full', () => {
   const shell = (redirect: string, ...args: readonly (string | number)[]): Promise<Exit> =>
     runProgram('sh', ['-c', `"$@" ${redirect}`, 'sh', process.execPath, cliPath, ...args.map(String)]);

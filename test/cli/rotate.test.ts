@@ -1,4 +1,7 @@
-/** quantlet rotate: models that compute what they did, for every architecture that it takes, and what it refuses. */
+/**
+ * quantlet rotate: rotated models compute the same, for every supported architecture, and what is
+ * refused.
+ */
 import { readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -42,7 +45,10 @@ async function withModel<T>(source: string | Uint8Array, options: LoadOptions, u
   }
 }
 
-/** Logits at every position of a prompt of native's, how unlikely they make it (nats a token), and what the model goes on with. */
+/**
+ * Logits at every position of a golden prompt, its loss in nats per token, and the model's
+ * continuation.
+ */
 async function answers(
   path: string,
   name: string,
@@ -57,7 +63,7 @@ async function answers(
   });
 }
 
-/** The same model with matrices of f32. */
+/** The same model with f32 matrices. */
 async function widened(path: string): Promise<string> {
   const file = readFileSync(path);
   const { tensors } = await readGGUF(toBytes(file));
@@ -69,12 +75,15 @@ async function widened(path: string): Promise<string> {
   return writeTo(folder, 'wide.gguf', await patchedLlama({ tensors: Object.fromEntries(f32) }, path));
 }
 
-/** The largest difference, of the largest logit. */
+/** The largest difference, relative to the largest logit. */
 function apart(got: Float32Array, want: Float32Array): number {
   const largest = want.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
   return got.reduce((most, x, i) => Math.max(most, Math.abs(x - want[i])), 0) / largest;
 }
-/** F32 models: sums in another basis. F16 ones, of 16 to 64 wide: weights are rounded to 11 bits once more. */
+/**
+ * F32 models: sums in another basis. F16 models, 16 to 64 wide: weights are rounded to 11 bits a
+ * second time.
+ */
 const TOLERANCE = { f32: 1e-5, f16: 1e-2 };
 
 describe('the model computes what it did', () => {
@@ -105,7 +114,7 @@ describe('the model computes what it did', () => {
     ];
     expect(apart(got.logits, want.logits)).toBeLessThan(TOLERANCE.f32);
     expect(apart(without.logits, want.logits)).toBeGreaterThan(0.05);
-    // R3 changes what a cache of 4 bits loses, and nothing else.
+    // R3 changes only the loss of a 4-bit cache.
     const q4_0 = { cacheTypeK: 'q4_0', cacheTypeV: 'f32' } as const;
     const r3 = { overrideKv: { 'quantlet.rotation.r3': 8 } };
     expect(apart((await answers(golden('llama'), 'llama', r3)).logits, want.logits)).toBeLessThan(TOLERANCE.f32);

@@ -1,4 +1,4 @@
-/** The command line as a shell sees it: flags, output, exit codes, signals. */
+/** quantlet run in a shell: flags, output, exit codes, signals. */
 import { spawn, spawnSync } from 'node:child_process';
 import { openSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
@@ -23,7 +23,7 @@ import { run as runCommand } from '../../src/cli/run.ts';
 
 const folder = temporaryFolder();
 const BASE: Args = ['-m', llamaModel, '--temp', 0, '--no-warmup', '--ignore-eos'];
-/** As a shell sees it. */
+/** Runs the command in a process. */
 const shell = (...args: Args): Promise<Exit> => runCli(['run', ...BASE, ...args]);
 const run = (...args: Args): Promise<Said> => invoke(runCommand, [...BASE, ...args]);
 interface Report {
@@ -129,7 +129,7 @@ describe('run', () => {
     expect([code, stderr]).toEqual([2, expect.stringMatching(/^quantlet: [^\n]+\n$/)]);
   });
 
-  // cli.ts gives both codes the exit code 2, as the two cases above show.
+  // cli.ts maps both codes to the exit code 2, as the two cases above show.
   it.each<[string, string[], string]>([
     ['a flag of another command', ['-p', 'x', '--port', '5'], 'ERR_USAGE'],
     ['a bias without a sign', ['-l', '15'], 'ERR_USAGE'],
@@ -204,7 +204,7 @@ describe('run', () => {
     };
     expect(await build({ QUANTLET_BUILD: 'simd' })).toBe('simd');
     expect(await build({ QUANTLET_BUILD: 'simd' }, '--build', 'simd-threads')).toBe('simd-threads');
-    // With a dot-add instruction another one, which Node 20 computes wrong.
+    // CPUs with a dot-add instruction use another build, which Node 20 computes wrong.
     expect(await build({ QUANTLET_BUILD: '' })).toMatch(/^(relaxed|dotadd)-threads$/);
     expect(await build({ QUANTLET_BUILD: 'mmx' })).toMatch(/^2 quantlet: .*"mmx".*\n$/);
   });
@@ -220,7 +220,7 @@ describe('run', () => {
 
 describe('processes', () => {
   it.each(['simd', 'simd-threads'])('Ctrl-C in the middle of a generation, %s: the text so far, exit 130', async (build) => {
-    // Thousands of tokens to come when the signal does.
+    // Thousands of tokens remain when the signal arrives.
     const long = writeTo(folder, 'long.gguf', await patchedLlama({ metadata: { 'llama.context_length': 16384 } }));
     let sent = false;
     const { code, stdout, stderr, ms } = await runCli(
@@ -328,7 +328,10 @@ describe('inspect', () => {
 
 describe('standard input and output', () => {
   const RUN = ['run', '-m', llamaModel, '--no-warmup', '--build', 'simd', '-n', 3, '--temp', 0];
-  /** Node itself gives a socket elsewhere than on Windows, which may never end and is not read. */
+  /**
+   * Runs with input from a pipe of the shell. Except on Windows, Node would pass a socket, which
+   * may never end and is not read.
+   */
   const piped = async (input: string, ...args: string[]): Promise<string> => {
     const all = [cliPath, ...RUN.map(String), ...args];
     const onWindows = process.platform === 'win32';

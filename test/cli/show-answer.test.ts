@@ -1,4 +1,4 @@
-/** How an answer is shown: its reasoning told apart, dimmed where that is wanted, or left out. */
+/** Display of an answer: reasoning is marked, dimmed if wanted, or left out. */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ChatEvent } from '../../src/chat/parser.ts';
 import { showAnswer, styleOf } from '../../src/cli/show-answer.ts';

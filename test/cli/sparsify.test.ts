@@ -1,4 +1,4 @@
-/** quantlet sparsify: models that compute what they did, predictors, and what it refuses. */
+/** quantlet sparsify: sparse models compute the same, predictors, and what is refused. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel, type LoadOptions } from 'quantlet';
@@ -54,7 +54,7 @@ describe('the model computes what it did', () => {
     expect([...after.tensors.keys()]).toEqual([...before.tensors.keys()].map((key) => key.replace('ffn_down', 'ffn_down_t')));
     const [nFf, nEmbd] = before.tensors.get('blk.0.ffn_down.weight')!.ne;
     expect(after.tensors.get('blk.0.ffn_down_t.weight')!.ne.slice(0, 2)).toEqual([nEmbd, nFf]);
-    // Sums in another order.
+    // Sums are in another order.
     expect(apart(await logits(out), await logits(dense(name)))).toBeLessThan(1e-5);
   });
 
@@ -109,7 +109,7 @@ it('predictors: those of a rank that tells all leave the numbers as they are, wi
   expect(gguf.tensors.get('blk.1.fc2.weight')!.ne.slice(0, 2)).toEqual([64, 40]);
   const want = await logits(dense('llama'));
   expect(apart(await logits(out), want)).toBeGreaterThan(0);
-  // The least threshold there is computes every neuron.
+  // The lowest possible threshold computes every neuron.
   const all = await logits(out, { overrideKv: { 'powerinfer.sparse_threshold': -Infinity } });
   expect(apart(all, want)).toBeLessThan(1e-5);
 });
@@ -127,7 +127,7 @@ it('hot neurons come first, and the rows of a neuron lie together', async () => 
   expect(tensors.get('blk.1.ffn_up_down.weight')!.ne.slice(0, 2)).toEqual([64, 40]);
   expect(['ffn_up', 'ffn_down', 'ffn_down_t'].filter((part) => tensors.has(`blk.1.${part}.weight`))).toEqual([]);
   const want = await logits(plain);
-  // Hot rows that lie apart are not packed.
+  // Hot rows that are not adjacent are not packed.
   const got = await logits(bundled);
   expect(apart(got, want)).toBeLessThan(1e-5);
   expect(apart(await logits(bundled, { neuronWindow: 3 }), got)).toBe(0);

@@ -1,4 +1,7 @@
-/** What a stranger's file says of itself reaches a terminal as text only: no escape sequence, no turned direction of writing, no line of its own. */
+/**
+ * Text from an untrusted file reaches a terminal only as text: no escape sequence, no reversed
+ * writing direction, no extra line.
+ */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { forTerminal } from '../../src/cli/command.ts';
 import { downloadProgress } from '../../src/cli/progress.ts';

@@ -1,4 +1,7 @@
-/** Files as editors and shells of Windows write them: a byte order mark is not text, UTF-16 is read, what cannot be told is refused by name. */
+/**
+ * Files as Windows editors and shells write them. A byte order mark is not text, UTF-16 is read,
+ * and an unknown encoding is refused by name.
+ */
 import { describe, expect, it } from 'vitest';
 import { decodeText } from '../../src/cli/text-file.ts';
 import { chat } from '../../src/cli/chat.ts';

@@ -1,6 +1,7 @@
 /**
- * Turbo's effect on the code itself, without a clock: V8 tells of each function which 128-bit operations it joined into 256-bit ones
- * (--trace-wasm-revectorize). In processes of their own, as the flags are those of a process.
+ * Turbo's effect on the code itself, without timing. With --trace-wasm-revectorize, V8 reports for
+ * each function which 128-bit operations it joined into 256-bit ones. Runs in separate processes,
+ * because flags are per process.
  */
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
@@ -12,14 +13,18 @@ const hasRevectoriser = process.arch === 'x64' && Number.parseInt(process.versio
 const folder = temporaryFolder();
 const model = llamaModel.replace('llama.gguf', 'llama-q4_0.gguf');
 
-/** Each operation and how many pairs of it a run of the command line has joined: a prompt of 17 tokens, which is GEMM, and 3 steps, GEMV. */
+/**
+ * Counts joined pairs per operation in a run of the command line: a prompt of 17 tokens (GEMM) and
+ * 3 steps (GEMV).
+ */
 function joined(build: string, ...flags: string[]): ReadonlyMap<string, number> {
-  // Functions one after the other, so that lines stay whole; without turbo all by the optimising compiler too.
+  // One compilation task keeps lines whole. Without turbo too, the optimising compiler compiles
+  // everything.
   const v8 = ['--trace-wasm-revectorize', '--no-liftoff', '--wasm-num-compilation-tasks=1'];
   const args = ['run', '-m', model, '-p', 'the cat sat on the mat and', '-n', '4', '--ignore-eos', '--build', build, ...flags];
   const { NODE_OPTIONS: _, QUANTLET_BUILD: __, ...env } = process.env;
   const path = join(folder, 'trace.txt');
-  const file = openSync(path, 'w'); // V8 loses what a pipe does not take at once
+  const file = openSync(path, 'w'); // V8 loses trace output that a pipe does not take at once
   const { status, stderr } = spawnSync(process.execPath, [...v8, cliPath, ...args], {
     env,
     stdio: ['ignore', file, 'pipe'],
@@ -36,14 +41,15 @@ function joined(build: string, ...flags: string[]): ReadonlyMap<string, number> 
   return operations;
 }
 
-/** The product that a build's loops are made of. */
+/** The product operation in each build's loops. */
 const PRODUCTS = { simd: 'I32x4DotI16x8S', relaxed: 'I16x8DotI8x16I7x16S', dotadd: 'I32x4DotI8x16I7x16AddS' } as const;
 
 describe.each(Object.entries(PRODUCTS))('%s', (build, product) => {
   if (hasRevectoriser) {
     it(`with --turbo: ${product}, loads, sums and stores are joined`, () => {
       const operations = joined(build, '--turbo');
-      // Of the kernels only what the run calls is compiled: q4_0's GEMM and GEMV, whose products are 12 pairs on the builds with 8-bit ones.
+      // Only kernels that the run calls are compiled: q4_0's GEMM and GEMV, which have 12 pairs of
+      // products on the 8-bit builds.
       expect(operations.get(product) ?? 0, [...operations].join(' ')).toBeGreaterThanOrEqual(12);
       for (const other of ['Load', 'Store', 'F32x4Mul'])
         expect(operations.get(other) ?? 0, `${other} of ${[...operations].join(' ')}`).toBeGreaterThan(4);
@@ -53,7 +59,7 @@ describe.each(Object.entries(PRODUCTS))('%s', (build, product) => {
   it('with --no-turbo, or on a version that knows nothing of it, none is', async () => {
     if (hasRevectoriser) expect([...joined(build, '--no-warmup', '--no-turbo')]).toEqual([]);
     else {
-      // dotadd is for Node 24 and newer: older ones compute its products wrong.
+      // dotadd needs Node 24 or newer, because older ones compute its products wrong.
       const { code, stderr } = await runCli([
         'run',
         '-m',

@@ -1,4 +1,7 @@
-/** Turbo sets V8's flags for a moment, so every case runs in a process of its own: on by itself on the command line, where asked for elsewhere, with a reason where it is off. */
+/**
+ * Turbo sets V8's flags for a moment, so every case runs in its own process. It is on by default on
+ * the command line, on request elsewhere, and gives a reason if it is off.
+ */
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -23,7 +26,10 @@ import {
 
 const hasRevectoriser = process.arch === 'x64' && Number.parseInt(process.versions.node) >= 24;
 
-/** The committed quantised llama; its margins count from twice the tolerance on (test/golden/arch/README.md). */
+/**
+ * The committed quantised llama. Its margins count from twice the tolerance
+ * (test/golden/arch/README.md).
+ */
 const golden = new URL('test/golden/arch/', root);
 const { cases } = JSON.parse(readFileSync(new URL('golden.json', golden), 'utf8')) as {
   cases: { model: string; ids: number[]; greedy: number[]; margins: number[]; largest: number }[];
@@ -36,7 +42,7 @@ const want: Greedy = {
   noise: TOLERANCE.quantised * committed.largest,
 };
 
-/** Greedy ids of a model in a process of its own, which says no word. */
+/** Greedy ids of a model, in a process of its own that must print nothing else. */
 async function idsOf(path: string, { prompt_ids, ids }: Greedy, options: object): Promise<number[]> {
   const { code, stdout, stderr } = await runScript(`
     const model = await loadModel(${JSON.stringify(path)}, ${JSON.stringify({ ...options, turbo: 'auto' })});
@@ -139,7 +145,8 @@ describe('the command line', () => {
     expect(on.stderr).toMatch(hasRevectoriser ? /^quantlet: turbo is on\n$/ : /^quantlet: turbo is off: it needs .*\n$/);
     expect([answer(off.stdout).turbo, off.stderr]).toEqual([false, 'quantlet: turbo is off: it was turned off\n']);
     expect(answer(on.stdout).ids).toEqual(answer(off.stdout).ids);
-    // Asked for in vain: one line, without --verbose too.
+    // A request that cannot be met prints one line, even without --verbose.
+    //
     expect((await runCli([...args, '--turbo'])).stderr).toBe(hasRevectoriser ? '' : on.stderr);
   });
 
