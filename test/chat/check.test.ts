@@ -1,4 +1,4 @@
-/** What a program may have misspelt in a conversation is refused with the name that it may have meant. */
+/** Misspelt names in a conversation are refused, with a suggestion of the right name. */
 import { loadModel, type ChatMessage, type Model, type ModelChatOptions, type ResponseFormat } from 'quantlet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';

@@ -1,4 +1,4 @@
-/** Numbers in a prompt are those that came, digit by digit. */
+/** Numbers in a prompt keep the digits of the request. */
 import { describe, expect, it } from 'vitest';
 import { exactJson, indentedJson, parseExactJson } from '../../src/chat/exact-json.ts';
 import type { ChatMessage, ChatTool } from '../../src/chat/messages.ts';

@@ -1,4 +1,7 @@
-/** Templates of strangers: what they can make grow or repeat is paid for by steps, and ends in an error of the engine, never in one of the stack. */
+/**
+ * Untrusted templates: everything that they can make grow or repeat costs steps, and ends in an
+ * error of the engine, never in a stack overflow.
+ */
 import { describe, expect, it } from 'vitest';
 import { compileJinja, TemplateBudget } from '../../src/chat/jinja.ts';
 import { createChatTemplate } from '../../src/chat/template.ts';
@@ -16,7 +19,7 @@ class Counting extends Rendering {
   }
 }
 
-/** Steps that a template takes. */
+/** Number of steps that a template takes. */
 function stepsOf(source: string): number {
   const rendering = new Counting(() => new Date(0), 0);
   atOnce(render(parseTemplate(source), rendering, []));

@@ -1,4 +1,4 @@
-/** The engine of templates, held to what jinja2 writes: ../golden/chat/jinja2.json. */
+/** The template engine compared with jinja2's output (../golden/chat/jinja2.json). */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { compileJinja } from '../../src/chat/jinja.ts';
@@ -12,7 +12,7 @@ const golden = JSON.parse(readFileSync(new URL('test/golden/chat/jinja2.json', r
 const now = new Date(golden.now);
 
 const lists = 'what Python has generators and views for are lists in llama.cpp, and templates made for it rely on that';
-/** What is otherwise here, and why. */
+/** Intended differences, and their reasons. */
 const otherwise: Readonly<Record<string, [output: string, why: string]>> = {
   "{{ [] | attr('append') is defined }}": [
     'True',

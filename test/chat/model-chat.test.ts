@@ -1,9 +1,15 @@
-/** model.chat() with the model that ships: it knows nothing but stories, yet renders, streams, calls tools by grammar and reuses its cache. */
+/**
+ * model.chat() with the shipped model. It only knows stories, but it renders, streams, calls tools
+ * by grammar and reuses its cache.
+ */
 import { loadModel, type ChatEvent, type ChatMessage, type Model, type ModelChatOptions } from 'quantlet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { failure, shippedModel } from '../support.ts';
 
-/** Of few tokens, and it writes contents as they are. The context is longer than the model was trained for: the tools' prompt needs it. */
+/**
+ * A template with few tokens that writes contents unchanged. The context is longer than the model
+ * was trained for, because the tools' prompt needs it.
+ */
 const plain = "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
 let model: Model;
 beforeAll(
@@ -311,7 +317,7 @@ describe('a conversation that outgrows the context', () => {
       const perTurn = model.tokenize(`u:${turn(39)[0].content as string}\na:Answer 39.\n`).length + 8;
       expect(promptIds.length, 'no room for one more').toBeGreaterThan(1024 - 24 - perTurn);
     }
-    // Whoever stops an answer has been told before.
+    // The event also reaches a reader that then stops the answer.
     const chat = model.chat(long, { ...greedy, onContextFull: 'shift' });
     for await (const event of chat) {
       expect(event).toEqual({ type: 'leftOut', messages: expect.any(Number) as number });

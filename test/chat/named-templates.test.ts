@@ -1,4 +1,6 @@
-/** The built-in templates of llama.cpp by their names write what native llama.cpp writes (test/golden/chat). */
+/**
+ * llama.cpp's built-in templates, by name, give the output of native llama.cpp (test/golden/chat).
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { ChatMessage } from '../../src/chat/messages.ts';
@@ -15,7 +17,8 @@ describe.each(Object.entries(golden))('%s', (name, prompts) => {
   const template = createChatTemplate(name);
   it.each(prompts.map((prompt, i) => [i, prompt] as const))('conversation %i', (i, prompt) => {
     const system = conversations[i][0].role === 'system';
-    // llama.cpp drops the system message of yandex; here it goes into the first message, as with every template that knows none.
+    // llama.cpp drops yandex's system message. Here it goes into the first message, as with every
+    // template that has no system messages.
     if (name === 'yandex' && system) {
       const [{ content }, ...rest] = conversations[i];
       expect(template.render({ messages: conversations[i] })).toContain(content);

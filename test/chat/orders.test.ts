@@ -1,4 +1,4 @@
-/** Whatever order the roles of a conversation have, nothing that was said is missing from its prompt. */
+/** The prompt contains everything that was said, for any order of roles in a conversation. */
 import { describe, expect, it } from 'vitest';
 import type { ChatMessage } from '../../src/chat/messages.ts';
 import { NAMED_TEMPLATES } from '../../src/chat/named-templates.ts';
@@ -11,19 +11,25 @@ import { everyTemplate, ownTemplates } from './templates.ts';
 const tokens = { bos: '<BOS>', eos: '<EOS>' };
 const say = (role: string, content: ChatMessage['content']): ChatMessage => ({ role, content });
 
-/** The rules of Mistral's templates: turns, ids, a system message for the last user alone, no empty answers. */
+/**
+ * The rules of Mistral's templates: alternating turns, ids, a system message only for the last
+ * user, no empty answers.
+ */
 const strict = `{% set ns = namespace(turn=0, system='') %}{% for m in messages %}{% if m.role == 'system' %}{% if not loop.first %}{{ raise_exception('system first') }}{% endif %}{% set ns.system = m.content ~ '\\n\\n' %}{% elif m.role == 'user' or (m.role == 'assistant' and not m.tool_calls) %}{% if (m.role == 'user') != (ns.turn % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}{% set ns.turn = ns.turn + 1 %}{% if m.role == 'assistant' and not m.content %}{{ raise_exception('an answer must have content') }}{% endif %}{% if m.role == 'user' %}[INST]{{ ns.system if loop.last }}{{ m.content }}[/INST]{% else %}{{ m.content }}</s>{% endif %}{% elif m.role == 'tool' %}[TOOL_RESULTS]{{ m.content }}[/TOOL_RESULTS]{% else %}[TOOL_CALLS]{{ m.tool_calls | tojson }}</s>{% endif %}{% endfor %}{# tools: #}{% if tools %}[AVAILABLE_TOOLS]{{ tools | tojson }}{% endif %}`;
-/** The last system message takes the place of the others; a user has to have said something. */
+/** The last system message replaces the others, and there must be a user message. */
 const last = `{% set ns = namespace(system='', user=false) %}{% for m in messages %}{% if m.role == 'system' %}{% set ns.system = m.content %}{% elif m.role == 'user' %}{% set ns.user = true %}{% endif %}{% endfor %}{% if not ns.user %}{{ raise_exception('No user query found') }}{% endif %}{{ ns.system }}{% for m in messages %}{% if m.role != 'system' %}<{{ m.role }}>{{ m.content }}{% endif %}{% endfor %}`;
-/** SmolVLM's: parts, and nothing else. */
+/** SmolVLM's template, which accepts only parts. */
 const parts = `{% for m in messages %}{{ m.role | capitalize }}{{ ':' if m.content[0].type == 'image' else ': ' }}{% for line in m.content %}{% if line.type == 'text' %}{{ line.text }}{% elif line.type == 'image' %}<image>{% endif %}{% endfor %}<end>{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}`;
 const developer = `{% set developer_token = '<dev>' %}{% for m in messages %}{% if m.role == 'developer' %}{{ developer_token }}{% else %}<{{ m.role }}>{% endif %}{{ m.content }}{% endfor %}`;
 const noDeveloper = `{% set developer_token = '<dev>' %}{% for m in messages %}{% if m.role not in ['system', 'user', 'assistant'] %}{{ raise_exception('Invalid message role') }}{% endif %}<{{ m.role }}>{{ m.content }}{% endfor %}`;
-/** As Cohere's: a result whose id came before its group is left out, and the others get the number of the first call of their id. */
+/**
+ * Like Cohere's template: a result with the id of an earlier group is left out, and others get the
+ * number of the first call with their id.
+ */
 const seenIds = `{% macro number(id) %}{% set ns = namespace(n=0, seen=false) %}{% for m in messages %}{% for c in m.tool_calls or [] %}{% if c.id == id and not ns.seen %}{{ ns.n }}{% set ns.seen = true %}{% endif %}{% set ns.n = ns.n + 1 %}{% endfor %}{% endfor %}{% endmacro %}{% set ns = namespace(seen=[], n=0) %}{% for m in messages %}{% if m.role == 'tool' %}{% if loop.previtem.role == 'tool' or m.tool_call_id not in ns.seen %}{% set ns.seen = ns.seen + [m.tool_call_id] %}<result {{ number(m.tool_call_id) }}>{{ m.content }}{% endif %}{% elif m.tool_calls %}{{ m.content }}{% for c in m.tool_calls %}<call {{ ns.n }}>{{ c | tojson }}{% set ns.n = ns.n + 1 %}{% endfor %}{% else %}<{{ m.role }}>{{ m.content }}{% endif %}{% endfor %}{{ tools | tojson if tools }}`;
 const odd = { strict, last, parts, developer, noDeveloper, seenIds };
 
-/** What schemas of parameters have and lack. */
+/** Parameter schemas with and without common fields. */
 const parameterSchemas: Readonly<Record<string, unknown>> = {
   'no properties': { type: 'object' },
   'no type': { properties: { city: { type: 'string' } } },
@@ -176,7 +182,7 @@ describe('results where the template does not write them as they come', () => {
     expect(render(ids, 'user, call, result of another id, user')).toMatch(/"id": "oslocall0".* tool:SNOW-RESULToslocall0 /);
   });
 
-  /** Writes results that follow their call at once, and no empty answer. */
+  /** A template that only takes results directly after their call, and no empty answer. */
   const next = `{% for m in messages %}{% if m.role == 'tool' %}{% if loop.first or not (loop.previtem.tool_calls or loop.previtem.role == 'tool') %}{{ raise_exception('no call') }}{% endif %}{% elif m.role == 'assistant' and not (m.content or m.tool_calls) %}{{ raise_exception('empty') }}{% endif %}<{{ m.role }}>{{ m.content or '' }}{% if m.tool_calls %}{{ m.tool_calls | tojson }}{% endif %}{% endfor %}`;
 
   it('after another message: they go next to their call', () =>
@@ -211,7 +217,7 @@ it('text parts are put together by the template where it does so, and by a line 
   expect(render(parts)).toBe('User: One text<end>User: U<end>Assistant:');
   expect(render(parts, 'system')).toBe('System: One text<end>User: U<end>Assistant:');
   expect(render('chatml')).toContain('One \ntext');
-  // Some take parts from a user alone.
+  // Some templates accept parts only from a user.
   const both = `{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}{% elif m.role == 'user' %}{% for p in m.content %}{{ p.text }}|{% endfor %}{% endif %}{% endfor %}`;
   expect(render(both)).toBe('<user>One |text|<user>U');
   expect(render(both, 'system')).toBe('<system>One \ntext<user>U');

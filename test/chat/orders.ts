@@ -23,7 +23,7 @@ const called: readonly ChatMessage[] = [
   { role: 'tool', tool_call_id: 'abcdefgh1', name: 'get_weather', content: 'SNOW-RESULT' },
 ];
 
-/** A message that calls, which may say something, too. */
+/** A message with calls, and optionally with text. */
 const calls = (content: string, ...cities: readonly string[]): ChatMessage => ({
   role: 'assistant',
   content,
@@ -35,12 +35,15 @@ const calls = (content: string, ...cities: readonly string[]): ChatMessage => ({
 });
 const result = (city: string, content: string): ChatMessage => ({ role: 'tool', tool_call_id: idOf(city), name: 'get_weather', content });
 const idOf = (city: string): string => city.replace(/\W/g, '').toLowerCase().padEnd(9, '0').slice(0, 9);
-/** A message without the ids that name calls. */
+/** A message without ids of calls. */
 const withoutIds = ({ tool_call_id: _, tool_calls, ...message }: ChatMessage): ChatMessage => ({
   ...message,
   ...(tool_calls ? { tool_calls: tool_calls.map(({ id: _, ...call }) => call) } : {}),
 });
-/** The same with one id for all calls, as servers give them that count anew in each answer, or give none. */
+/**
+ * The same message with one id for all calls, as from servers that restart their count in each
+ * answer or give no ids.
+ */
 const oneId = ({ tool_calls, ...message }: ChatMessage): ChatMessage => ({
   ...message,
   ...(tool_calls ? { tool_calls: tool_calls.map((call) => ({ ...call, id: 'abcdefgh1' })) } : {}),
@@ -194,5 +197,5 @@ export const orders: Readonly<Record<string, readonly ChatMessage[]>> = {
   'user, assistant': [user('FIRST-QUESTION'), assistant('FIRST-ANSWER')],
 };
 
-/** What must be in the prompt of such a conversation. */
+/** The words that the prompt of a conversation must contain. */
 export const wordsOf = (messages: readonly ChatMessage[]): string[] => JSON.stringify(messages).match(/[A-Z]+-[A-Z]+/g)!;

@@ -17,7 +17,7 @@ const tools: ChatTool[] = [
   { type: 'function', function: { name: 'now', parameters: { type: 'object', properties: {} } } },
 ];
 
-/** Pieces of templates that tell the families apart. */
+/** Parts of templates from which the parser recognises each family. */
 const marks: Readonly<Record<string, string>> = {
   hermes: '<tool_call> <think></think>',
   llama: '<|start_header_id|><|end_header_id|> "parameters"',
@@ -338,7 +338,7 @@ const examples: readonly Example[] = [
   },
 ];
 
-/** What has the look of a call and is none: every character must come out as content. */
+/** Texts that look like calls but are not: every character must come out as content. */
 const malformed: readonly (readonly [string, string])[] = [
   ['hermes', '<tool_call>{"name": "get_weather", "arguments": {oops}}</tool_call> and more'],
   ['hermes', '<tool_call>{"name": "get_weather", "arguments": {"city": "Par'],
@@ -515,7 +515,8 @@ describe('createChatParser', () => {
     const start = processorMs();
     const events = text.match(/[\s\S]{1,4}/g)?.flatMap((piece) => parser.push(piece)) ?? [];
     expect(events).toHaveLength(1);
-    // Reading again at each of 45,000 pieces would take minutes; a few seconds leave room for a busy machine.
+    // Starting over at each of 45,000 pieces would take minutes. A few seconds allow for a busy
+    // machine.
     expect(processorMs() - start).toBeLessThan(5000);
   });
 });

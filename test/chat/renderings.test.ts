@@ -1,4 +1,7 @@
-/** Whole templates, our own and those of real models, written as jinja2 writes them: ../golden/chat/renderings.json. */
+/**
+ * Whole templates, our own and those of real models, compared with jinja2's output
+ * (../golden/chat/renderings.json).
+ */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';

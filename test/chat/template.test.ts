@@ -39,7 +39,7 @@ const withCalls: readonly ChatMessage[] = [
 ];
 const tokens = { bos: '<BOS>', eos: '<EOS>' };
 
-/** Everything said is in the prompt, in order. */
+/** Checks that the prompt contains all words in order. */
 function expectInOrder(prompt: string, words: readonly string[], label: string): void {
   let at = 0;
   for (const word of words) {
@@ -140,7 +140,7 @@ describe('what native llama.cpp writes, and all that was said where it cannot wr
   };
   const sha = (prompt: string): string => createHash('sha256').update(prompt).digest('hex').slice(0, 16);
 
-  /** @param kept what the golden file has of a prompt */
+  /** @param kept the form in which the golden file has a prompt */
   function writesAsNative(file: string, sources: readonly (readonly [string, string])[], kept: (prompt: string) => string): void {
     const { date, templates } = JSON.parse(readFileSync(new URL(`test/golden/chat/${file}`, root), 'utf8')) as {
       date: string;
@@ -225,7 +225,8 @@ describe('bad input', () => {
 
   it.each(Object.entries(endless))('a template without an end: %s', (_, source) => {
     const isChatTemplateError = expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }) as unknown;
-    // One message comes here; the probes with which a template is known do not.
+    // This condition is false for the probes that identify a template, so only this message runs
+    // the source.
     expect(() =>
       createChatTemplate(`{% if messages[0].content == 'go' %}${source}{% endif %}`).render({
         messages: [{ role: 'user', content: 'go' }],
@@ -312,7 +313,8 @@ describe('line breaks of Windows and of old Macs', () => {
 });
 
 describe('calls', () => {
-  // What a model must write is what its template writes for an assistant's turn: the parser reads it back.
+  // A model writes what its template writes for an assistant's turn, so the parser must read that
+  // back.
   it.each(everyTemplate)('%s: a call as its template writes it is parsed', (_, source) => {
     const template = createChatTemplate(source, tokens);
     const user: ChatMessage = { role: 'user', content: 'Question' };

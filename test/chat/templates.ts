@@ -12,11 +12,11 @@ const read = (folder: URL): (readonly [file: string, source: string])[] =>
     .filter((file) => file.endsWith('.jinja'))
     .map((file) => [file, readFileSync(new URL(file, folder), 'utf8')] as const);
 
-/** Short templates of our own, one for each common notation: what a clone without ../shared tests with. */
+/** Short templates of our own, one per common notation, for clones without ../shared. */
 export const ownTemplates: Readonly<Record<string, string>> = Object.fromEntries(
   read(new URL('test/golden/chat/templates/', root)).map(([file, source]) => [file.slice(0, -'.jinja'.length), source]),
 );
-/** The templates of real models, if ../shared has them. */
+/** The templates of real models, if ../shared is available. */
 export const realTemplates = read(new URL('../shared/vocab/templates/', root));
 export const everyTemplate: readonly (readonly [name: string, source: string])[] = [...Object.entries(ownTemplates), ...realTemplates];
 
@@ -34,7 +34,10 @@ const always = [
   '<|assistant|>',
 ];
 
-/** Bytes, and as control tokens all that a template writes in brackets: each is one in some model. */
+/**
+ * A backend with bytes as tokens, and with a control token for each bracketed mark in a template,
+ * because some model has it as one.
+ */
 export function controlBackend(source: string) {
   const marks = [...source.matchAll(/<\|[^<>|'"{}\s]+\|>|<｜[^<>'"{}\s]+｜>|<\/?[a-z_]+_of_[a-z_]+>|\[\/?[A-Z_]+\]/g)].map(
     ([mark]) => mark,
@@ -64,7 +67,7 @@ export function controlBackend(source: string) {
   return { backend, control, tokenizer };
 }
 
-/** A conversation with `said` wherever somebody else than the program has the word. */
+/** A conversation with `said` in every place that the program itself does not write. */
 export function conversation(said: string, plain = said): { messages: ChatMessage[]; tools: ChatTool[] } {
   const call = {
     id: 'abcdefgh1',

@@ -1,4 +1,7 @@
-/** Downloads that go wrong: cut, damaged, compressed, of the wrong length, without space, and by several processes at once. */
+/**
+ * Downloads that go wrong: cut off, damaged, compressed, of the wrong length, on a full disk, or by
+ * several processes at once.
+ */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
@@ -20,14 +23,14 @@ truth.set(Buffer.from('GGUF'));
 const sha256 = createHash('sha256').update(truth).digest('hex');
 let files = 0;
 
-/** A name of its own in a folder of its own. */
+/** A new path in a new folder. */
 const target = (): string => join(root, String(files++), 'm.gguf');
 const quiet: DownloadProgress = { set() {}, waiting() {}, end() {} };
 const bring = (
   remote: Pick<Remote, 'url' | 'to'> & Partial<Remote>,
   { signal = new AbortController().signal, progress = quiet } = {},
 ): Promise<void> => download({ headers: {}, ...remote }, { signal, progress, retryMs: 1 });
-/** Ctrl-C as soon as something has come. */
+/** A download aborted after its first bytes. */
 function bringHalf(remote: Parameters<typeof bring>[0]): Promise<void> {
   const stopping = new AbortController();
   const set = (loaded: number): void => {
@@ -196,7 +199,7 @@ describe('bytes that are wrong', () => {
   it('a damaged beginning is found by the hash and comes anew; a damaged file is refused and leaves nothing', async () => {
     const { url, ranges } = await serveBytes(truth);
     const to = target();
-    await bring({ url, to: `${to}.other` }); // makes the folder
+    await bring({ url, to: `${to}.other` }); // creates the folder
     const part = `${to}.${createHash('sha256').update(sha256).digest('hex').slice(0, 8)}.part`;
     writeFileSync(part, new Uint8Array(100_000));
     await bring({ url, to, sha256, size: truth.length });
@@ -367,7 +370,7 @@ describe('several at once', () => {
       let beats = 0;
       let waited = 0;
       const beat = setInterval(() => {
-        if (++beats > 6) return clearInterval(beat); // it works for some time, and dies
+        if (++beats > 6) return clearInterval(beat); // works for some time, then dies
         utimesSync(path, new Date(time), new Date((time += 1000)));
       }, BEAT_MS);
       await (

@@ -1,4 +1,4 @@
-/** `-m` and `-hf`: which file is meant, what is asked of the hub, what is kept. */
+/** `-m` and `-hf`: the chosen file, the requests to the hub, the files in the cache. */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
@@ -13,11 +13,13 @@ import { listen, startHub } from './server.ts';
 const { signal } = new AbortController();
 const root = temporaryFolder();
 let folders = 0;
-beforeAll(() => void vi.spyOn(process.stderr, 'write').mockReturnValue(true)); // a line for every download
+beforeAll(() => void vi.spyOn(process.stderr, 'write').mockReturnValue(true)); // one line per download
 afterAll(() => vi.restoreAllMocks());
 const bytes = (text: string): Uint8Array => Buffer.from(`GGUF${text}`);
 
-/** A hub, and what a command with these flags would open; each has a cache of its own. */
+/**
+ * A hub, and a function that opens what a command with these flags would. Each has its own cache.
+ */
 async function repository(files: Record<string, Uint8Array>) {
   const hub = await startHub(files);
   const cache = join(root, String(folders++));
@@ -30,7 +32,10 @@ async function repository(files: Record<string, Uint8Array>) {
   };
 }
 
-/** Part `no` of a model in `count` files, as gguf-split writes it; `said`: how many its header counts. */
+/**
+ * Part `no` of a model in `count` files, as gguf-split writes it. `said`: the number of files in
+ * its header.
+ */
 const part = (no: number, count: number, said = count): Uint8Array =>
   writeGGUF(
     new Map<string, WriteValue>([
@@ -44,7 +49,7 @@ const part = (no: number, count: number, said = count): Uint8Array =>
 
 const names = (...paths: string[]) => paths.map((path) => ({ path }));
 
-/** Files that are no language models of their own, as tools and people name them. */
+/** Names of files that are not complete language models, as tools and people choose them. */
 const helpers = [
   'adapter-lora-q8_0.gguf',
   'm-LoRA-Q4_K_M.gguf',
@@ -146,7 +151,7 @@ it('words that a repository has in its own name set none of its files apart', ()
   const chosen = (repo: string, ...paths: string[]) => chooseFile(names(...paths), undefined, repo)?.path;
   expect(chosen('org/R1-DRAFT-0.6B-GGUF', 'R1-DRAFT-0.6B-Q4_0.gguf')).toBe('R1-DRAFT-0.6B-Q4_0.gguf');
   expect(chosen('org/m-dpo-lora-GGUF', 'm-adapter.gguf', 'm-dpo-lora.Q4_0.gguf')).toBe('m-dpo-lora.Q4_0.gguf');
-  expect(chosen('draft/m-GGUF', 'm-draft.gguf', 'm.gguf')).toBe('m.gguf'); // its owner's name says nothing
+  expect(chosen('draft/m-GGUF', 'm-draft.gguf', 'm.gguf')).toBe('m.gguf'); // the owner's name is ignored
   expect(chosen('org/mmproj-m', 'mmproj-m.gguf')).toBeUndefined();
 });
 

@@ -1,4 +1,4 @@
-/** loadModel with models of the net, and quantlet/hub: what is downloaded, listed, removed. */
+/** loadModel with remote models, and quantlet/hub: downloads, lists, removals. */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel, type LoadProgress } from 'quantlet';
@@ -14,7 +14,7 @@ const model = readFileSync(llamaModel);
 const other = randomBytes(200_000, 5);
 other.set(Buffer.from('GGUF'));
 
-/** A hub with an empty folder for what comes from it. */
+/** A hub with an empty folder for downloads. */
 async function repository(files: Record<string, Uint8Array>) {
   const hub = await startHub(files);
   return { hub, options: { endpoint: hub.url, folder: join(root, String(folders++)) } };

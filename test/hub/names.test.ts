@@ -1,4 +1,6 @@
-/** Names from outside: what may be a file's name on every system, revisions, names that differ in case alone. */
+/**
+ * Names from outside: valid file names on every system, revisions, names that differ only in case.
+ */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { isAbsolute, join, relative, sep } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -138,7 +140,10 @@ describe('addresses', () => {
   });
 });
 
-/** Paths of all files that a folder has, as a disk without case would compare them. */
+/**
+ * Lower-case paths of all files in a folder, to find files that a case-insensitive disk would
+ * merge.
+ */
 const twins = (folder: string): string[] => {
   const all = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -197,7 +202,7 @@ describe('names that differ in case alone', () => {
 });
 
 it.each([
-  ['./', (path: string) => relative('.', path).replace(/^(?![A-Z]:)/i, `.${sep}`)], // another drive has no such path
+  ['./', (path: string) => relative('.', path).replace(/^(?![A-Z]:)/i, `.${sep}`)], // paths on another drive cannot be relative
   ['a slash at its end', (path: string) => path + sep],
   ['a detour', (path: string) => [path, '..', path.split(sep).at(-1)!].join(sep)],
 ])('a folder written with %s: its paths can be removed', async (_, written) => {

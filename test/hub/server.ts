@@ -1,4 +1,7 @@
-/** A hub on this machine: the list of a repository's files in pages, and the files, sent from another server as the hub's are. */
+/**
+ * A hub on this machine. It lists a repository's files in pages, and sends files from a second
+ * server, like the real hub.
+ */
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -16,7 +19,9 @@ export async function listen(answer: Answer): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** Answers with bytes from where the range begins; `onChunk` may hold the connection up or break it. */
+/**
+ * Sends bytes from the start of the requested range. `onChunk` can delay or break the connection.
+ */
 export function sendBytes(
   bytes: Uint8Array,
   request: IncomingMessage,
@@ -38,13 +43,13 @@ export interface Hub {
   readonly url: string;
   /** Requests so far: `list`, `resolve PATH` and `bytes PATH RANGE`. */
   readonly log: string[];
-  /** By path; may be changed. */
+  /** Files by path; tests may change them. */
   readonly files: Map<string, Uint8Array>;
-  /** A status for everything, or what tokens get. */
+  /** Returns a status for all requests, or by token. */
   refuse: (token: string | undefined) => number | undefined;
-  /** A list's page that is not what a hub sends, and the address of the next. */
+  /** Replaces a page of the list, with the address of the next page. */
   page?: (cursor: string | null) => { readonly body: string; readonly next?: string };
-  /** The authorization that the server of the bytes was sent. */
+  /** Authorization headers that the second server received. */
   readonly leaked: (string | undefined)[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * Windows' rules for files that are open, by a fake of node:fs/promises: what is open is neither replaced nor removed, and a file that is
- * being deleted can be neither opened nor made.
+ * Windows' rules for open files, by a fake of node:fs/promises. An open file cannot be replaced or
+ * removed. A file that is being deleted cannot be opened or created.
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import type * as Fs from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path';
 import { beforeEach, expect, it, vi } from 'vitest';
 import { failure, temporaryFolder } from '../support.ts';
 
-/** Files that are open, how often a name refuses, and files with a handle of this process. */
+/** Open files, the number of times that a name refuses, and files with a handle of this process. */
 const rules = vi.hoisted(() => ({
   open: new Set<string>(),
   refusals: new Map<string, number>(),
@@ -100,7 +100,8 @@ it.each([
   expect(warned.mock.calls.map(([text]) => String(text))).toEqual([
     expect.stringMatching(/m\.gguf is open in another program.*kept for the next run\. Using what was downloaded before\./),
   ]);
-  // Closed: the next run puts the new one in its place, and gets a byte of it at most.
+  // After the file is closed, the next run replaces it, and downloads at most one byte again.
+  //
   rules.open.clear();
   hub.log.length = 0;
   expect(await bring()).toBe(path);
