@@ -1,8 +1,8 @@
 /**
- * Steps on the orthogonal matrices (Li, Fuxin and Todorovic, arXiv 2002.01113). A skew-symmetric W
- * turns X to (I - W / 2)^-1 (I + W / 2) X. This is Cayley's transform, which is orthogonal for
- * every W. The paper iterates; here the system is solved in f64, because the matrices are only as
- * wide as a model's residual stream.
+ * Steps on the orthogonal matrices (Li, Fuxin and Todorovic, arXiv 2002.01113). For a
+ * skew-symmetric W, Cayley's transform (I - W / 2)^-1 (I + W / 2) is orthogonal, and a step
+ * multiplies X by it from the left. The paper iterates; here the system is solved in f64, because
+ * the matrices are only as wide as a model's residual stream.
  */
 
 /** a b, or a b^T with `transposed`, of n x n matrices. */
@@ -24,8 +24,8 @@ function product(a: ArrayLike<number>, b: ArrayLike<number>, n: number, transpos
 }
 
 /**
- * a^-1 b, both n x n and overwritten. a's symmetric part is positive definite, so elimination needs
- * no pivots.
+ * Returns a^-1 b for n x n matrices, and overwrites both. The symmetric part of a is positive
+ * definite, so elimination needs no pivots.
  */
 function solved(a: Float64Array, b: Float64Array, n: number): Float64Array {
   for (let k = 0; k < n; k++) {
@@ -47,18 +47,20 @@ function solved(a: Float64Array, b: Float64Array, n: number): Float64Array {
 }
 
 /**
- * One step of stochastic gradient descent with momentum. The length of a step does not depend on
- * the gradient's size, which tells little: rounding to few bits makes the losses small.
+ * One step of stochastic gradient descent with momentum. All steps have the same length: the size
+ * of the gradient tells little, because rounding to few bits makes the losses small.
  *
- * @param x orthogonal, [n, n] by rows, changed
- * @param momentum the same size, zeros at first, changed: only its part along the matrices is kept
- * @param gradient the loss's gradient by the elements of x
- * @param rate the root mean square angle by which rows turn, in radians
+ * @param x orthogonal, [n, n] by rows; changed
+ * @param momentum the same size, zeros at first; changed: afterwards only its part along the
+ * orthogonal matrices is left
+ * @param gradient gradient of the loss by the elements of x
+ * @param rate root mean square angle by which rows turn, in radians
+ * @param kept factor of the old momentum
  */
 export function cayleyStep(x: Float32Array, momentum: Float32Array, gradient: Float32Array, rate: number, kept = 0.95): void {
   const n = Math.sqrt(x.length);
   momentum.forEach((m, i) => (momentum[i] = kept * m + gradient[i]));
-  // W = (X M^T - M X^T) / 2: the part of -M X^T that turns X.
+  // W = (X M^T - M X^T) / 2: the skew-symmetric part of -M X^T, which keeps X orthogonal.
   const w = product(momentum, x, n, true);
   for (let i = 0; i < n; i++)
     for (let j = 0; j <= i; j++) {

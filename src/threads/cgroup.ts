@@ -1,6 +1,6 @@
 /** Control groups of Linux, in which containers, systemd and Slurm limit processes. */
 
-/** @throws if there is no such file */
+/** @throws if the file does not exist */
 export type TextOf = (path: string) => string;
 
 const ROOT = '/sys/fs/cgroup';

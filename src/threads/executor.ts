@@ -69,15 +69,16 @@ export interface Executor {
    */
   run(step: Step, signal?: AbortSignal): Promise<void>;
   /**
-   * Lets the threads read pieces of files and pack them (loading.ts), while no step runs; missing
-   * if they cannot.
+   * Lets the threads read pieces of files and pack them (loading.ts), while no step runs. Missing
+   * if the threads cannot.
+   *
    * @param onDone gets the number of finished pieces, regularly and at the end
    * @throws ERR_WORKER_LOST, ERR_SOURCE, ERR_GGUF_TRUNCATED, ERR_DISPOSED, errors of onDone, or
    * signal.reason
    */
   load?(work: LoadWork, onDone: (pieces: number) => void, signal?: AbortSignal): Promise<void>;
   /**
-   * The same by threads that do nothing else, while steps run; missing unless the executor was
+   * The same by threads that do nothing else, while steps run. Missing unless the executor was
    * started with such readers.
    */
   loadBeside?: Executor['load'];
@@ -89,25 +90,28 @@ export interface Executor {
   /** Progress of the step and of every thread, in words: for steps that do not end. */
   where(): string;
   /**
-   * Says that no step is expected soon: threads return, so that they neither occupy cores nor keep
-   * the process alive.
+   * Tells that no step is expected soon. The threads return, so that they neither occupy cores nor
+   * keep the process alive.
    */
   rest(): void;
   dispose(): Promise<void>;
 }
 
-/** As ggml's GGML_MAX_N_THREADS. Each thread costs a worker and scratch memory; a step's number has room for 1023 (STEP_THREAD_BITS). */
+/**
+ * The same as ggml's GGML_MAX_N_THREADS. Each thread costs a worker and scratch memory. A step's
+ * number has room for 1023 threads (STEP_THREAD_BITS).
+ */
 export const MAX_THREADS = 512;
 
 /** The option `threads`. */
 export const THREADS = whole(1, MAX_THREADS);
 
-/** The error of everything that dispose() interrupts, and of all later calls. */
+/** Error of all calls that dispose() interrupts, and of all later calls. */
 export const disposedError = (): QuantletError =>
   new QuantletError('ERR_DISPOSED', 'the model (or engine) was disposed of; load (or create) it again');
 
 /**
- * The error of a worker that ended.
+ * Error of a worker that ended.
  * @param remedy the next thing to do
  */
 export function workerLost(when: string, remedy: string, cause: unknown): QuantletError {

@@ -50,6 +50,7 @@ const PROGRESS_MS = 20;
 
 /**
  * Lets `nth` workers do the work, each by a call of `start`.
+ *
  * @param onDone gets the number of finished pieces while they run; an error in it ends the work
  * @throws ERR_WORKER_LOST, the workers' failures, or signal.reason, after every worker has ended
  */

@@ -46,7 +46,8 @@ export interface Rows {
 export interface RowsPool {
   /**
    * Converts any readable type to any type that quantlet writes, with the bits of
-   * ggml_quantize_chunk. Several calls may run at the same time.
+   * ggml_quantize_chunk. Calls may overlap.
+   *
    * @throws ERR_INVALID_ARGUMENT for rows that are not whole blocks of both types, data or weights
    * of another length, a type without a quantiser, numbers too large for the searches of IQ1, IQ2
    * and IQ3; ERR_WORKER_LOST
@@ -64,7 +65,7 @@ const MOST_THREADS = 64;
 
 const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
 
-/** Checks everything that the kernels rely on. */
+/** Checks the assumptions of the kernels. */
 export function checkRows({ from, to, ne0, nrows, data, imatrix }: Rows): void {
   if (!Number.isSafeInteger(ne0) || ne0 < 1 || !Number.isSafeInteger(nrows) || nrows < 0)
     throw bad(`${nrows} rows of ${ne0} elements; expected whole numbers, at least one element a row`);

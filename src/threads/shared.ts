@@ -1,4 +1,7 @@
-/** Executor of threads over shared memories. A platform only says how a task is started on worker ith (Piscina, Web Workers). */
+/**
+ * Executor of threads over shared memories. A platform only tells how to start a task on worker ith
+ * (Piscina, Web Workers).
+ */
 import { instantiate } from '../wasm/load.ts';
 import { ARENA_BASE, bytesIn, memoryOf } from '../wasm/memory.ts';
 import { disposedError, type Executor } from './executor.ts';

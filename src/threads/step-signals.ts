@@ -1,9 +1,10 @@
 /**
- * Protocol between the host and its threads, through the words of the sync block (assembly/runtime/sync.ts): the host posts a step,
- * waits for its end, cancels it, and learns of a lost worker.
+ * Protocol between the host and its threads, by the words of the sync block
+ * (assembly/runtime/sync.ts). The host posts a step, waits for its end, cancels it, and learns of a
+ * lost worker.
  *
- * Threads serve while there are steps. post() starts a task on every worker if none runs, and the tasks return by themselves after
- * IDLE_MS without a step.
+ * Threads serve as long as there are steps. post() starts a task on every worker if none runs. The
+ * tasks return by themselves after IDLE_MS without a step.
  */
 import { CLOSED, STEP_THREAD_BITS, SYNC, SYNC_SIZE } from '../graph/layout.ts';
 import { ARENA_BASE } from '../wasm/memory.ts';
@@ -43,12 +44,15 @@ export class StepSignals {
   private readonly cores: number;
   /** The sync block of each memory. */
   private readonly blocks: readonly Int32Array[];
-  /** The first sync block, in which steps are posted and their end is told. */
+  /** The first sync block, which has the words of steps and of their ends. */
   private readonly words: Int32Array;
-  /** Number of the last step posted, with its threads in the low bits (assembly/runtime/sync.ts STEP). */
+  /**
+   * Number of the last step posted, with the number of its threads in the low bits
+   * (assembly/runtime/sync.ts STEP).
+   */
   private posted = 0;
   private passes: readonly Pass[] = [];
-  /** Reason why the first of the workers was lost. */
+  /** Reason why the first lost worker ended. */
   private lost: unknown;
 
   constructor(compute: Compute, pool: ThreadPool, cores: number) {
@@ -113,17 +117,20 @@ export class StepSignals {
     return this.blocks.some((block) => Atomics.load(block, SYNC.cancel + 1) !== 0);
   }
 
-  /** Has the threads return, but never during a step: those that have not seen its number yet would leave the others in a barrier. */
+  /**
+   * Makes the threads return, but never during a step: a thread that has not seen the step's number
+   * yet would leave the others waiting in a barrier.
+   */
   close(): void {
     if (Atomics.load(this.words, SYNC.done) !== this.posted) return;
     Atomics.compareExchange(this.words, SYNC.step, this.posted, CLOSED);
     Atomics.notify(this.words, SYNC.step);
   }
 
-  /** Resolves when the word DONE is no longer `done`, or a little later. */
+  /** Resolves when the word DONE is no longer `done`, possibly a little later. */
   private async doneChanged(done: number): Promise<void> {
     if (this.pool.changed) {
-      // The worker that watches may be lost during the step, which continues all the same.
+      // The worker that watches may be lost during the step; the step continues.
       await this.pool.changed(ARENA_BASE + 4 * SYNC.done, done).catch(() => new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS)));
       return;
     }
@@ -147,7 +154,10 @@ export class StepSignals {
     this.serving = all;
   }
 
-  /** Frees the other threads from their barrier, and the host from waiting, after a worker was lost: changes every word that is waited on. */
+  /**
+   * Frees the other threads from their barrier, and the host from its wait, after a worker was
+   * lost. Changes every word that someone waits on.
+   */
   private poison(reason: unknown): void {
     this.lost ??= reason ?? new Error('worker ended');
     this.store([SYNC.poison], 1);

@@ -104,7 +104,9 @@ class Cutter {
   readonly #finder: Finder;
   readonly #text: string;
   readonly #breaks: readonly number[];
-  /** Places offered to the token of a rank, and the ranks whose places are not in ascending order. */
+  /**
+   * Places offered to the token of each rank, and ranks whose places are not in ascending order.
+   */
   readonly #places = new Map<number, number[]>();
   readonly #unsorted = new Set<number>();
   #lowest: number;
