@@ -45,8 +45,8 @@ function placeEarly({ weights, nodes, encoder, caches, states }: ModelGraph, thr
 }
 
 /**
- * Bytes that intermediate results, plans and tables rarely exceed, on top of a quarter of weights and
- * caches.
+ * Bytes that intermediate results, plans and tables rarely exceed, on top of a quarter of the bytes
+ * of weights and caches.
  */
 const COMPUTE_ROOM = 2 ** 28;
 

@@ -199,10 +199,11 @@ interface Loaded extends Pick<CpuBackend, 'build' | 'threads'>, Pick<CompiledKer
 
 /**
  * Plans the model, starts threads and reads weights. If a model surely fits, its weights get
- * addresses first, and threads read them while this thread plans the rest: both take about as long,
- * and most of reading is the system's work of finding memory.
+ * addresses first, and threads read them while this thread plans the rest. Both take about as long,
+ * because most of reading is the system's work of finding memory.
+ *
  * @param early true if reading may begin before the plan
- * @returns undefined if the plan has other addresses than were used; nothing is left open then
+ * @returns undefined if the plan gives the weights other addresses; nothing is left open then
  */
 async function load(
   platform: Platform,

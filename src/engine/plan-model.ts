@@ -17,7 +17,8 @@ import { Residence } from './residence.ts';
 
 /**
  * Plans a model: cuts its graph into passes, and gives everything an address.
- * @param built the graph of the same model and options, if it exists already; weights that
+ *
+ * @param built the graph of the same model and options, if it exists already. Weights that
  * buildEarly() gave addresses keep them
  * @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE, ERR_OUT_OF_MEMORY
  */

@@ -145,8 +145,9 @@ export const wantedContext = ({ nCtxTrain }: HParams, { contextLength }: LayoutO
  * or with 'auto' if the model then takes at most half of the free memory. If the free memory is
  * unknown (browsers), 'auto' keeps them compact, because such a file may have been chosen for its
  * size.
+ *
  * @param graph the graph that buildEarly() made, if it did
- * @throws ERR_OUT_OF_MEMORY if nothing fits, with what would; ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE,
+ * @throws ERR_OUT_OF_MEMORY if nothing fits, naming remedies; ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE,
  * ERR_UNSUPPORTED_TYPE
  */
 export function planToFit(

@@ -150,12 +150,13 @@ export class Scheduler {
   }
 
   /**
-   * Computes `ids` after the tokens that a slot holds; the slot then holds them too. If this rejects,
-   * the slot holds what earlier steps computed, so the next prompt that begins with it continues there.
-   * A slot has one call at a time.
+   * Computes `ids` after the tokens that a slot holds; the slot then holds them too. If this
+   * rejects, the slot holds the tokens that earlier steps computed, so the next prompt that begins
+   * with them continues there. A slot has one call at a time.
+   *
    * @param onLogits called for every index of `ids` from outputsFrom on, in order, before this
-   *   resolves; must not keep the array. If it returns false, this resolves at once and the slot holds
-   *   the tokens up to that one
+   *   resolves; must not keep the array. If it returns false, this resolves at once, and the slot
+   *   holds the tokens up to that one
    * @throws ERR_CONTEXT_FULL, what the step throws, or signal.reason
    */
   submit(slot: Slot, ids: ArrayLike<number>, outputsFrom: number, onLogits: OnLogits, signal?: AbortSignal): Promise<void> {

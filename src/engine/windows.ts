@@ -11,6 +11,7 @@ export const WINDOWS = 2;
 /**
  * Layers that do not stay: as few bytes as possible, spread evenly, so that reading keeps up with
  * computing.
+ *
  * @param layers bytes of each layer's matrices
  * @param others bytes of weights that stay in any case
  * @param most bytes of weights in memory at a time
