@@ -53,7 +53,8 @@ export type ModelChatEvent =
 export interface ChatResult {
   readonly content: string;
   /**
-   * The model's reasoning before its answer; '' if there was none or if options.reasoning is false.
+   * The model's reasoning before its answer; '' if it did not reason or if options.reasoning is
+   * false.
    */
   readonly reasoning: string;
   /** Calls that have no result yet. */

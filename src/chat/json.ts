@@ -1,6 +1,6 @@
 /**
- * End of a JSON value in text that may be incomplete: the offset after it, or the reason why there
- * is none.
+ * End of a JSON value in text that may be incomplete: the offset after it, or the reason why no end
+ * was found.
  */
 export type JsonEnd = { readonly end: number } | 'more' | 'bad';
 

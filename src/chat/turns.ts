@@ -33,8 +33,8 @@ export function orderTurns(drafts: readonly Draft[], can: ChatCapabilities): Dra
 
 /**
  * Merges system messages at positions that the template does not write into the first system
- * message. If there is none, they are merged with the adjacent user's message, or become a user's
- * message.
+ * message. Without a first system message, they are merged with the adjacent user's message, or
+ * become a user's message.
  */
 function placeSystem(drafts: readonly Draft[], can: ChatCapabilities): Draft[] {
   const out: Draft[] = [];
@@ -75,7 +75,7 @@ function mergeNeighbours(drafts: readonly Draft[], merges: (last: Draft, next: D
 const mergeTurns = (drafts: readonly Draft[]): Draft[] => mergeNeighbours(drafts, ({ role }) => role === 'user' || role === 'assistant');
 
 /**
- * Adds a user's message if there is none: turns the system message into one, or inserts an empty
+ * Adds a user's message if it is missing: turns the system message into one, or inserts an empty
  * one.
  */
 function withUser(drafts: readonly Draft[]): Draft[] {

@@ -6,8 +6,8 @@ import { mebibytes } from '../wasm/memory.ts';
 /** Bytes of a model's memory by purpose. */
 export interface MemoryParts {
   /**
-   * As large as in the file, or as in the faster type of their type (type-traits.ts). Packed
-   * matrices are padded to whole row blocks.
+   * Size of the weights in the file, or in the faster type that replaces theirs (type-traits.ts).
+   * Packed matrices are padded to whole row blocks.
    */
   readonly weights: number;
   /** Keys and values of all sequences, and states of recurrent layers with their checkpoints. */

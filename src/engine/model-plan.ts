@@ -78,7 +78,7 @@ export interface ModelPlan {
   readonly keptInputs: ReadonlyMap<string, Tensor>;
   /**
    * One cache for each layer with attention, in order. All layers of an encoder share one. A layer
-   * that attends to an encoder's prompt has one for the prompt.
+   * that attends to an encoder's prompt has another one for the prompt.
    */
   readonly caches: readonly KvCache[];
   /** States of recurrent layers, f32 [..., cells of all slots]. */

@@ -43,8 +43,8 @@ export interface Platform {
   forcedBuild(): string | undefined;
   /**
    * Compiles a build. `turbo` defaults to false; most platforms have none. Turbo changes V8's
-   * flags, and the next worker to start then compiles Node's own code again: so it waits until
-   * `workers` have started. Kernels that were compiled before must not run afterwards: V8 may end
+   * flags, and the next worker to start then compiles Node's own code again. So the flags change
+   * only after `workers` have started. Kernels that were compiled before must not run afterwards: V8 may end
    * the process.
    */
   module(build: Build, turbo?: Turbo, workers?: Promise<unknown>): Promise<WasmModule>;

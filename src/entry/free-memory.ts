@@ -5,7 +5,7 @@ import { groupFolders, type TextOf } from '../threads/cgroup.ts';
  * Memory that Linux gives without ending a process: memory that is free or can be reclaimed, plus
  * swap, within the limits of its control groups (v2 or v1). Undefined on other systems, whose
  * figures leave out memory that they would give.
- * @param text returns a file's text; throws if there is no such file
+ * @param text returns a file's text; throws if the file does not exist
  */
 export function freeMemory(text: TextOf): number | undefined {
   const read = (path: string, find: RegExp): number => {

@@ -199,7 +199,7 @@ export class Decoding {
     return this.text.append(id, logits);
   }
 
-  /** Keeps an error until the tokens before it are seen; throws it if there are none. */
+  /** Keeps an error until the tokens before it are seen; throws it if all were seen. */
   private fail(error: unknown): void {
     if (this.text.unseen.length === 0) throw error;
     this.failed = { error };

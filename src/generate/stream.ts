@@ -7,7 +7,10 @@ export interface Stream<Part, Result> extends AsyncIterable<Part> {
   result(): Promise<Result>;
 }
 
-/** Fields of results, which people look for at the stream itself if they await that. An undefined text would tell them nothing. */
+/**
+ * Fields of results. Code that awaits the stream instead of its result looks for them there, and
+ * would get undefined without an explanation.
+ */
 const OF_RESULT = 'text content reasoning toolCalls messages steps finishReason stopText ids promptIds logprobs timings leftOut'.split(' ');
 
 /** Adds properties that throw, hidden from whatever lists or copies an object's. */

@@ -68,7 +68,7 @@ const http = ({ headers, sha256 }: Remote, { signal, advice, retryMs, stallMs }:
   // of one file may give different ETags, so if the hash is known, it alone decides.
   ({ headers: { ...headers, 'accept-encoding': 'identity' }, signal, advice, retryMs, stallMs, anyVersion: sha256 !== undefined });
 
-/** Contents of NAME.json; undefined if there is none. */
+/** Contents of NAME.json; undefined if the file is missing. */
 export const knownOf = (path: string): Promise<Known | undefined> =>
   readFile(`${path}.json`, 'utf8').then(
     (text) => JSON.parse(text) as Known,

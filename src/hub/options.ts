@@ -9,7 +9,10 @@ export interface HubOptions {
    * Deno and Bun: default HF_TOKEN.
    */
   token?: string | undefined;
-  /** The hub's address. Default `https://huggingface.co`; Node, Deno and Bun: MODEL_ENDPOINT or HF_ENDPOINT. */
+  /**
+   * The hub's address. Default `https://huggingface.co`; Node, Deno and Bun: MODEL_ENDPOINT or
+   * HF_ENDPOINT.
+   */
   endpoint?: string | undefined;
   /**
    * Node, Deno and Bun: folder of downloaded models. Default: QUANTLET_CACHE, or else `quantlet` in

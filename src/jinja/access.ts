@@ -22,8 +22,8 @@ import {
 } from './values.ts';
 
 /**
- * An attribute of the Python object, such as a method; undefined if there is none or the sandbox
- * refuses it.
+ * An attribute of the Python object, such as a method; undefined if the object lacks it or the
+ * sandbox refuses it.
  */
 export function ownAttribute(value: Value, name: string): Value | undefined {
   if (name.startsWith('_')) return undefined;
