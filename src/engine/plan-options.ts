@@ -1,4 +1,4 @@
-/** Choices that a model is planned by. */
+/** Options of a model's plan, after all choices. */
 import type { Wants } from '../arch/architecture.ts';
 import type { KvType } from '../graph/attention-ops.ts';
 import type { Loras } from './lora.ts';

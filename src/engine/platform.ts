@@ -44,8 +44,8 @@ export interface Platform {
   /**
    * Compiles a build. `turbo` defaults to false; most platforms have none. Turbo changes V8's
    * flags, and the next worker to start then compiles Node's own code again. So the flags change
-   * only after `workers` have started. Kernels that were compiled before must not run afterwards: V8 may end
-   * the process.
+   * only after `workers` have started. Kernels that were compiled before must not run afterwards:
+   * V8 may end the process.
    */
   module(build: Build, turbo?: Turbo, workers?: Promise<unknown>): Promise<WasmModule>;
   /** True if a module has turbo. */

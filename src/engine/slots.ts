@@ -14,7 +14,7 @@ export interface Slot {
   readonly index: number;
   /** The cell of the sequence's first token; position i lies in cell `firstCell + i`. */
   readonly firstCell: number;
-  /** Tokens that fit. */
+  /** Most tokens. */
   readonly capacity: number;
   /**
    * In the order of their positions. They stay when the sequence has ended: a later prompt may
