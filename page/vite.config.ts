@@ -11,7 +11,6 @@ export default defineConfig({
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   // For development, `npx vite --config page/vite.config.ts` forwards requests to a running
   // `quantlet serve`.
-  //
   server: { proxy: { '/v1': 'http://127.0.0.1:8080', '/props': 'http://127.0.0.1:8080' } },
   build: {
     outDir: '../dist/page',

@@ -10,7 +10,6 @@ export const isComposing = ({ isComposing, keyCode }: Pick<Key, 'isComposing' | 
 
 /**
  * Enter without Shift; Shift+Enter is a line break.
- *
  */
 export const isEnter = (event: KeyboardEvent): boolean => event.key === 'Enter' && !event.shiftKey && !isComposing(event);
 

@@ -96,7 +96,7 @@ export const batch: Command = {
       const template = await templateOf(values);
       const model = await openModel(values, leaving.signal, { parallel, contextLength: values.ctx ?? undefined, ...template });
       try {
-        // Reports a template that does not parse once, not for every line.
+        // Reports a template with a syntax error once, not for every line.
         if (template.chatTemplate !== undefined) void model.chatTemplate;
         for (const { begin } of sinks) await begin();
         const tally = createTally(done, bytes === undefined ? undefined : bytes / shard.count);
@@ -275,7 +275,7 @@ function createTally(
   skip(bytes: number): void;
   add(record: BatchRecord, bytes: number): void;
   say(message: string): void;
-  /** True if there were lines to answer and all of them failed. */
+  /** True if lines failed and no line has an answer, not even from an earlier run. */
   failed(): boolean;
   end(): object;
 } {

@@ -39,8 +39,8 @@ export interface Command {
   /** Help text between the flags and the examples. */
   readonly notes?: string;
   /**
-   * Resolves to the exit code. The signal aborts on Ctrl-C and SIGTERM; 130 says that it ended the
-   * command.
+   * Resolves to the exit code. The signal aborts on Ctrl-C and SIGTERM. The code 130 means that the
+   * signal ended the command.
    */
   run(argv: readonly string[], signal: AbortSignal): Promise<number>;
 }

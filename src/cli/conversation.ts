@@ -30,7 +30,7 @@ export interface ConversationOptions {
 const seedFor = (seed: number | undefined, again: number): { seed?: number } =>
   seed === undefined || seed < 0 ? {} : { seed: (seed + again) % 2 ** 32 };
 
-/** A complete answer. */
+/** A finished answer. */
 interface Answered {
   readonly timings: Timings;
   /** Tokens of the prompt and the answer. */
@@ -52,7 +52,7 @@ export class Conversation {
   /** Files that /save refuses to overwrite. */
   readonly inputs: readonly string[];
   messages: ChatMessage[];
-  /** The last complete answer; undefined if it was stopped or failed. */
+  /** The last answer if it finished; undefined if it was stopped or failed. */
   last: Answered | undefined;
   readonly #options: ConversationOptions;
   readonly #terminal: boolean;

@@ -8,7 +8,7 @@ import { createInterface, type Interface, type Key } from 'node:readline';
 import { cacheFolder } from '../hub/cache-folder.ts';
 
 export interface MessageInput {
-  /** True if the input is a terminal. */
+  /** True if stdin and stdout are a terminal. */
   readonly terminal: boolean;
   /**
    * Waits for the next message; undefined after the end of the input. Lines typed before the call
@@ -142,7 +142,6 @@ export function createMessageInput(options: MessageInputOptions): MessageInput {
     else if (key.name === 'paste-end') pasting = false;
     else if (key.name === 'return' && key.meta) {
       // Alt-Enter starts another line of the message.
-      //
       pending += `${input.line}\n`;
       stdout.write('\n');
       clearLine();

@@ -1,6 +1,6 @@
 /**
- * Parses command lines by the table of flags. node:util's parseArgs would refuse `-n -1` and `-p
- * "-5 + 3"`, and read `-np 4` as `-n p 4`.
+ * Parses command lines by the table of flags. node:util's parseArgs is not used, because it refuses
+ * `-n -1` and `-p "-5 + 3"`, and reads `-np 4` as `-n p 4`.
  */
 import { QuantletError } from '../errors.ts';
 import { nearest } from '../nearest.ts';

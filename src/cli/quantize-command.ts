@@ -47,7 +47,7 @@ function parseTensorTypeRule(text: string): readonly [pattern: RegExp, type: Typ
   const type = parseTensorType(text.slice(equals + 1));
   try {
     const pattern = new RegExp(text.slice(0, equals), 'i');
-    // V8 reports too many groups only at the first use, separately for Latin-1 and two-byte strings.
+    // V8 reports too many groups only at the first use, and separately for two-byte strings.
     for (const name of ['', '\u0100']) pattern.test(name);
     return [pattern, type];
   } catch (cause) {

@@ -111,7 +111,10 @@ const POOLINGS = ['mean', 'cls', 'last', 'rank'];
 const UPLOAD_SECONDS = 3600;
 /** Milliseconds in which unfinished answers can report that they were cut off. */
 const END_MS = 1000;
-/** Default context, because each parallel answer has its own and caches grow with it. */
+/**
+ * Upper limit of the default context, because each parallel answer has its own and caches grow with
+ * it.
+ */
 const CONTEXT = 4096;
 
 export const serve: Command = {
@@ -229,7 +232,8 @@ async function modelsOf(
     const name = alias ?? modelName(file.model);
     const model = await openModel(file, signal, { parallel, name, contextLength: values.ctx ?? undefined, ...template });
     try {
-      if (template.chatTemplate !== undefined) void model.chatTemplate; // reports a template that does not parse now, not to every client
+      // Reports a template with a syntax error now, not to every client.
+      if (template.chatTemplate !== undefined) void model.chatTemplate;
       // Checks the defaults now, because every request would fail otherwise: bounds, token ids and
       // grammars.
       const { tokenizer } = model.internals;

@@ -45,8 +45,8 @@ export function createConstraints(
     if (options.begun !== undefined) await inSlices(reader.begin(options.begun), signal);
     return reader;
   };
-  // Without a constraint the result is synchronous, so that the generation begins before the next
-  // caller's.
+  // Without a constraint the result is undefined at once, so that the generation begins before a
+  // later caller's.
   return (options, signal) =>
     options.grammar === undefined && (options.responseFormat === undefined || options.responseFormat.type === 'text')
       ? undefined

@@ -11,7 +11,6 @@ const LAST_OF_LENGTH = [0x7f, 0x7ff, 0xffff, 0x10ffff] as const;
  * Converts a range of code points, without surrogates, to sequences of byte ranges. This is the
  * construction of Thompson's and RE2's byte automata: split where the length changes, then where a
  * continuation byte would not run from 80 to BF.
- *
  */
 export function utf8Ranges(low: number, high: number, into: ByteRanges[] = []): ByteRanges[] {
   for (const last of LAST_OF_LENGTH) {

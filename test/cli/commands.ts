@@ -39,8 +39,8 @@ export const invoke = (c: Command, args: Args): Promise<Said> =>
   });
 
 /**
- * Reads what a program writes, asynchronously: readFileSync of a pipe would block a thread that the
- * writer may need.
+ * Returns what a program writes. Tests read pipes by `cat`, because Node would block one of its
+ * threads on a pipe, which the writer in this process may need.
  */
 export async function written(command: string, ...args: string[]): Promise<Buffer> {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });

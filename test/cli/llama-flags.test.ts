@@ -133,7 +133,8 @@ const LINES: readonly (readonly [line: string, want?: RegExp])[] = [
   ['llama-quantize --tensor-type attn_v=q5_0 --tensor-type ffn_down=q8_0 MODEL out/mixed.gguf q4_0 2', /2 q5_0/],
   ['llama-quantize --override-kv llama.expert_used_count=int:16 MODEL out/copy.gguf copy', /as COPY/],
   ['llama-quantize --dry-run MODEL Q4_K_M', /quant size/],
-  // examples/embedding/README.md, tools/tokenize, tools/gguf-split/README.md, examples/gguf-hash/README.md
+  // examples/embedding/README.md, tools/tokenize, tools/gguf-split/README.md,
+  // examples/gguf-hash/README.md
   ['llama-embedding -m BERT --pooling mean --log-disable -p "the cat"', /embedding 0:/],
   [
     "llama-embedding -p 'a cat<#sep#>a dog' --pooling mean --embd-separator '<#sep#>' --embd-normalize 2 --embd-output-format '' -m BERT --n-gpu-layers 99 --log-disable",

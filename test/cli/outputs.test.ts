@@ -1,6 +1,5 @@
 /**
  * Outputs of all commands: they keep the old file on failure, and never lose a complete one.
- *
  */
 import { execFileSync, spawn } from 'node:child_process';
 import {

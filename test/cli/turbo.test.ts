@@ -146,7 +146,6 @@ describe('the command line', () => {
     expect([answer(off.stdout).turbo, off.stderr]).toEqual([false, 'quantlet: turbo is off: it was turned off\n']);
     expect(answer(on.stdout).ids).toEqual(answer(off.stdout).ids);
     // A request that cannot be met prints one line, even without --verbose.
-    //
     expect((await runCli([...args, '--turbo'])).stderr).toBe(hasRevectoriser ? '' : on.stderr);
   });
 

@@ -101,7 +101,6 @@ it.each([
     expect.stringMatching(/m\.gguf is open in another program.*kept for the next run\. Using what was downloaded before\./),
   ]);
   // After the file is closed, the next run replaces it, and downloads at most one byte again.
-  //
   rules.open.clear();
   hub.log.length = 0;
   expect(await bring()).toBe(path);

@@ -142,7 +142,6 @@ describe('silence', () => {
       expect(await text).not.toContain('secret');
     }
     // Errors in the request itself are found after the model is loaded, so these get a status.
-    //
     expect((await ask(handler, '/v1/chat/completions', { messages: [], model: 'one' })).status).toBe(400);
     expect((await ask(handler, '/v1/chat/completions', { messages, model: 'three' })).status).toBe(404);
   });
