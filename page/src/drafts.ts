@@ -33,7 +33,7 @@ export function writeDraft(key: string, text: string): void {
   texts.set(key, text);
   stored(() => sessionStorage.setItem(nameOf(key), text));
   if (text !== '') stored(() => localStorage.setItem(nameOf(key), text));
-  // The shared draft is removed only if this tab wrote it.
+  // Removes the shared draft only if it is this tab's text: another tab may have replaced it.
   else if (stored(() => localStorage.getItem(nameOf(key))) === before) stored(() => localStorage.removeItem(nameOf(key)));
 }
 

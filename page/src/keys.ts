@@ -8,9 +8,7 @@ type Key = Pick<KeyboardEvent, 'isComposing' | 'keyCode' | 'key'>;
  */
 export const isComposing = ({ isComposing, keyCode }: Pick<Key, 'isComposing' | 'keyCode'>): boolean => isComposing || keyCode === 229;
 
-/**
- * Enter without Shift; Shift+Enter is a line break.
- */
+/** Enter without Shift; Shift+Enter is a line break. */
 export const isEnter = (event: KeyboardEvent): boolean => event.key === 'Enter' && !event.shiftKey && !isComposing(event);
 
 export const isEscape = (event: KeyboardEvent): boolean => event.key === 'Escape' && !isComposing(event);

@@ -166,9 +166,7 @@ export function createEstimate(): Estimate {
   };
 }
 
-/**
- * Shows the running value after a window; on a terminal it has its own line above the bar.
- */
+/** Shows the running value after a window; on a terminal it has its own line above the bar. */
 export const showRunning = (chunk: number, ppl: number): void =>
   tell(`[${chunk + 1}]${ppl.toFixed(4)},${process.stdout.isTTY ? '\n' : ''}`);
 

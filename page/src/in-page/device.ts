@@ -6,8 +6,8 @@ import { PageError } from '../backend.ts';
 /** Memory limit of a page: wasm addresses are 32 bits. */
 export const MOST_MEMORY = 2 ** 32;
 /**
- * Memory estimate. Packing enlarges the weights by this factor; the conversation's cache and the
- * engine add up to this number of bytes, less for the smallest models.
+ * Memory estimate: packed weights take PACKED times the size of the file, the conversation's cache
+ * and the engine BESIDE bytes (less for the smallest models).
  */
 const PACKED = 1.15;
 const BESIDE = 60e6;

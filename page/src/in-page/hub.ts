@@ -49,8 +49,8 @@ export const SUGGESTIONS: readonly Suggestion[] = [
 ];
 
 /**
- * Hub settings of a page: no token. The publisher of the page can name a mirror in `<meta
- * name="quantlet:hub" content="https://…">`.
+ * Hub settings of a page: no token. The publisher of the page can name a mirror in
+ * `<meta name="quantlet:hub" content="https://…">`.
  */
 const hub = (): Hub => {
   const named = document.querySelector<HTMLMetaElement>('meta[name="quantlet:hub"]')?.content;
