@@ -123,9 +123,9 @@ export function jsonReader(close: string, nameIsKey = false): CallReader {
 export const maxHead = 512;
 
 /**
- * A name, `separator`, then the arguments as JSON, then the closing markers, each of which may be
+ * Reads a name, `separator`, the arguments as JSON, and the closing markers, each of which may be
  * missing.
- * @param head reads what stands before the separator into name and id
+ * @param head splits the text before the separator into name and id
  */
 export function namedReader(
   separator: RegExp,
@@ -189,7 +189,7 @@ interface XmlSyntax {
   readonly inner: RegExp;
   /** Values stand on their own lines: the line breaks around a value are not part of it. */
   readonly trimLines: boolean;
-  /** Values may be CDATA sections. */
+  /** Values may be in CDATA sections. */
   readonly cdata?: boolean;
 }
 

@@ -70,7 +70,7 @@ export interface ChatCapabilities {
 /** Roles of messages, except `developer`. */
 export type PrecedingRole = 'system' | 'user' | 'assistant' | 'tool';
 
-/** Renders with the variables of {@link probe}; throws where the template does. */
+/** Renders with the variables of {@link probe}. Errors of the template are thrown. */
 export type RawRender = (variables: Readonly<Record<string, unknown>>) => string;
 
 const tool: ChatTool = {

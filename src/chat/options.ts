@@ -31,7 +31,7 @@ export interface ChatBackend {
 export type ToolChoice =
   'auto' | 'none' | 'required' | { readonly name: string } | { readonly type: 'function'; readonly function: { readonly name: string } };
 
-/** The tool that a choice names. */
+/** The name of the tool in a choice; undefined if the choice names none. */
 export function namedTool(choice: ToolChoice | undefined): string | undefined {
   if (typeof choice !== 'object') return undefined;
   return 'function' in choice ? choice.function.name : choice.name;

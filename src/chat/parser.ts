@@ -129,14 +129,14 @@ class AnswerParser implements ChatParser {
   readonly #markersWithoutCalls: Markers;
   #markers: Markers;
   #state: State;
-  /** Text that has arrived and belongs to no event yet. */
+  /** Text that has arrived but is not part of an event yet. */
   #held: string;
   #events: ChatEvent[] = [];
-  /** Only blanks since the start or the last marker. */
+  /** True if only blanks came since the start or the last marker. */
   #fresh = true;
   /** A marker came before, so blanks at the start of the next part are removed. */
   #trims: boolean;
-  /** Reasoning may still begin: nothing but blanks came before. */
+  /** True if reasoning may still begin, because only blanks came before. */
   #mayReason = true;
   /** The prompt contains the opening marker, so a failed call does not return it to the content. */
   #openerInPrompt: boolean;
@@ -282,7 +282,7 @@ class AnswerParser implements ChatParser {
     return this.#enter(CONTENT, found.end);
   }
 
-  /** Returns the held text to the part around it, and its opening marker with it. */
+  /** Returns the held text, with its opening marker, to the part around it. */
   #failCall(opener: string, around: TextState): void {
     this.#state = around;
     this.#fresh = false;

@@ -92,7 +92,6 @@ export const templateFor = (template: ChatTemplate, tools: readonly ChatTool[] |
  * @param options.now the clock for `strftime_now` and Llama 3's date
  * @param options.toolUse Jinja source for conversations with tools
  * @throws QuantletError ERR_CHAT_TEMPLATE if the source is not a template
- *
  */
 export function createChatTemplate(
   source: string | undefined,

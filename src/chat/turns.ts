@@ -121,7 +121,6 @@ function oneAnswer(drafts: readonly Draft[]): Draft[] {
 /**
  * Inserts an assistant's message between a tool's result (or an unanswered call) and the user's
  * next message.
- *
  */
 const answerTools = (drafts: readonly Draft[], content: string): Draft[] =>
   drafts.flatMap((draft, i) =>

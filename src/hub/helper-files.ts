@@ -1,7 +1,7 @@
 /** Recognises, by name, files of a repository that accompany a language model but are not one. */
 
 interface Helper {
-  /** The kind of file, for messages. */
+  /** Kind of file, for messages. */
   readonly what: string;
   /**
    * Parts of a file's name that only this kind has: those that llama.cpp skips

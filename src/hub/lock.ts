@@ -57,7 +57,7 @@ export async function lock(path: string, signal: AbortSignal, onWait: () => void
   for (;;) {
     signal.throwIfAborted();
     try {
-      const file = await whileOpen(() => open(path, 'wx')); // on Windows, a lock that is being deleted can neither be opened nor created
+      const file = await whileOpen(() => open(path, 'wx')); // on Windows, a lock in deletion can neither be opened nor created
       try {
         await file.writeFile(mine);
       } catch (error) {

@@ -159,7 +159,6 @@ function pageOf(url: URL, endpoint: string, what: string): { readonly repo: Repo
 /**
  * The file or repository that an address of the hub means, under any of the hub's host names;
  * undefined for other addresses.
- *
  */
 const addressed = (url: URL, endpoint: string, what: string): ReturnType<typeof pageOf> =>
   repoOf(url, endpoint, what) ?? [endpoint, HUB, 'https://hf.co'].map((hub) => pageOf(url, hub, what)).find((page) => page !== undefined);
@@ -192,7 +191,6 @@ export const isRemote = (source: unknown): source is string | URL =>
  * and hashes.
  * @param what name of the source in messages
  * @throws ERR_INVALID_ARGUMENT if the source is not on the net or names no file
- *
  */
 export function remoteOf(source: string | URL, { endpoint }: Pick<Hub, 'endpoint'>, what: string): RemoteModel {
   const text = String(source);

@@ -107,10 +107,7 @@ export function createWindow(places: number): {
   };
 }
 
-/**
- * Lets any number of waiters wait for the next ring.
- *
- */
+/** Lets any number of waiters wait for the next ring. */
 function createBell(): { readonly ring: () => void; readonly wait: () => Promise<void> } {
   let ring = (): void => {};
   let next = new Promise<void>((resolve) => (ring = resolve));
@@ -145,7 +142,7 @@ export async function runBatch({ lines, ask, parallel, write, stop, abort }: Bat
   let timer: ReturnType<typeof setTimeout> | undefined;
   const hush = async (): Promise<void> => {
     const due = timer;
-    await yieldToEventLoop(); // after a blocked loop the timer fires before pending lines
+    await yieldToEventLoop(); // after a blocked event loop, timers fire before pending lines arrive
     if (due !== timer) return;
     quiet = true;
     bell.ring();

@@ -134,7 +134,7 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
   return answer(context, { body, generations: [[chat.promptIds, generationOf(backend, chat).options]], events, whole });
 }
 
-/** Generates one answer and counts its tokens, even if it fails. */
+/** Generates one answer and counts its tokens, even if generation fails. */
 export async function* runChoice(context: Context, usage: UsageCounter, chat: PreparedChat): AsyncGenerator<ChatStep, ChatOutcome> {
   let tokens = 0;
   let outcome: ChatOutcome | undefined;

@@ -76,7 +76,7 @@ function has(body: unknown, path: string): boolean {
   return (value ?? undefined) !== undefined;
 }
 
-/** The field that sets an option in this request. */
+/** The field of this request that sets an option. */
 const fieldOf = (option: string, body: Body): string => {
   const names = FIELDS[option] ?? [option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)];
   return names.find((name) => has(body, name)) ?? names[0];
@@ -153,7 +153,6 @@ interface ErrorBody {
 /**
  * A failure in OpenAI's format. For a prompt that is too long it has OpenAI's words, because agents
  * and gateways search for them.
- *
  */
 export function errorBody(error: HttpError): ErrorBody {
   const type = types[error.status] ?? (error.status >= 500 ? 'server_error' : 'invalid_request_error');

@@ -30,10 +30,9 @@ function indexOf(bytes: Uint8Array, mark: Uint8Array): number {
 
 /**
  * Reads a form with one file, in a field called `file`.
- * @param contentType header of the request; it has the boundary
+ * @param contentType the header with the boundary
  * @param file called with the file's pieces in order
  * @throws HttpError 400, 413, 415; errors of `chunks` and `file`
- *
  */
 export async function readForm(
   chunks: AsyncIterable<Uint8Array>,

@@ -37,7 +37,8 @@ export function wishOf(body: Body): ReasoningWish {
   const effort =
     stringField(body, 'reasoning_effort') ?? stringField(body, 'reasoning.effort') ?? stringField(body, 'output_config.effort');
   return {
-    // '' is an empty setting of a client; 'default' is Groq's word for no setting.
+    // '' is an empty setting of a client; 'default' is Groq's word for it.
+    //
     effort: effort === '' || effort === 'default' ? undefined : effort,
     thinks: type === undefined ? (booleanField(body, 'enable_thinking') ?? booleanField(body, 'reasoning.enabled')) : THINKS[type],
     budget:

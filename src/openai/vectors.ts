@@ -69,7 +69,6 @@ function base64(vector: Float32Array): string {
  * POST /v1/rerank in Jina's and Cohere's format. A request with `texts` instead of `documents` gets
  * text-embeddings-inference's format: a list of scores between 0 and 1, or raw scores if
  * `raw_scores` is set.
- *
  */
 export async function rerank(context: Context, body: Body): Promise<Response> {
   const { backend, signal } = context;
