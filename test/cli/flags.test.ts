@@ -1802,7 +1802,7 @@ describe('values that make no sense', () => {
       ['{', /not JSON/],
       ['{"type": 5}', /type/],
     ],
-    promptCache: [[llamaModel, /not a saved state/]],
+    promptCache: [[text, /not a saved state/]],
     chatTemplate: [['{% for %}', /template/]],
     chatTemplateFile: [[missing, /the chat template .*none/]],
     benchPrompt: [['-1', /must be 0 or more/]],
