@@ -26,7 +26,7 @@ export interface ChatCapabilities {
   readonly parallelToolCalls: boolean;
   /** Writes both the calls and the content of one message while the calls are being answered. */
   readonly callsBesideContent: boolean;
-  /** Also writes both in later turns. */
+  /** Also writes both for messages of earlier turns. */
   readonly callsBesideContentEarlier: boolean;
   /** Writes calls that only the header of an answer follows. */
   readonly callsAtEnd: boolean;
@@ -36,7 +36,7 @@ export interface ChatCapabilities {
   readonly strayResults: boolean;
   /** Writes calls and results with repeated ids in the same way as those with distinct ids. */
   readonly repeatedIds: boolean;
-  /** Accepts an empty assistant's message. */
+  /** Accepts an empty assistant message. */
   readonly emptyAnswer: boolean;
   /** Writes messages of role `tool`. */
   readonly toolResults: boolean;
@@ -53,15 +53,15 @@ export interface ChatCapabilities {
   /** Refuses or loses one of two consecutive messages of the user, or of the assistant. */
   readonly alternates: boolean;
   /**
-   * Content of an assistant's message that must be inserted between a tool's result and a user's
-   * message; null if none is needed.
+   * Content of an assistant message that must be inserted between a tool's result and a user
+   * message; null if not needed.
    */
   readonly toolAnswer: string | null;
-  /** Refuses or loses one of two assistant's messages with a call and its result between them. */
+  /** Refuses or loses one of two assistant messages with a call and its result between them. */
   readonly oneAnswer: boolean;
-  /** Refuses or loses an assistant's message without a user's message before it. */
+  /** Refuses or loses an assistant message without a user message before it. */
   readonly userFirst: boolean;
-  /** Refuses or loses messages if no user's message exists. */
+  /** Refuses or loses messages of a conversation without a user message. */
   readonly needsUser: boolean;
   /** Value to pass as `tools` for a conversation without tools. */
   readonly noTools: 'undefined' | 'null' | 'empty';
@@ -254,7 +254,7 @@ function findEnds(writes: Writes, called: readonly Message[] | undefined): Prece
 }
 
 /**
- * The shortest answer after which a user's message is accepted. Some templates refuse an empty one;
+ * The shortest answer after which a user message is accepted. Some templates refuse an empty one;
  * coding agents send 'Done.' to these.
  */
 const findAnswer = (writes: Writes, called: readonly Message[]): string =>

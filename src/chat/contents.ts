@@ -88,8 +88,8 @@ export function createContentMarks(breaksIn: BreaksIn, given: () => string): Con
     parts.push(text.slice(from));
     return parts.join(chosen);
   }
-  // Templates compare such values. A mark at the beginning of `user` or `function`, which are parts
-  // of control tokens, would change the result.
+  // Templates compare these values with constants such as `user` or `function`, which are parts of
+  // control tokens. A mark at the beginning would make the comparison fail.
   const markInside = (text: string): Work<string> => mark(text, undefined, 1);
   let n = 0;
   function* markAll(value: unknown): Work<unknown> {

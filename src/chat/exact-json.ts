@@ -109,7 +109,7 @@ export const bigJson = (value: unknown): string =>
 /** Stand-ins for numbers of one text. */
 export interface NumberMarks {
   /**
-   * The value with a stand-in for every number whose spelling JavaScript and Python would change.
+   * The value with a stand-in for every number whose spelling JavaScript or Python would change.
    */
   mark<T>(value: T): T;
   /** The text with the spellings in place of the stand-ins. */

@@ -139,7 +139,9 @@ const museReader: CallReader = (text, final, tools) => {
   return typeof read === 'string' ? read : { ...read, end: read.end + head.length };
 };
 
-/** Reads JSON, which some models write after this tag, or else Python's call notation. */
+/**
+ * Reader for text after `<|python_tag|>`: JSON, or else Python's call notation.
+ */
 const pythonTagReader: CallReader = (text, final, tools) =>
   /^\s*[{[]/.test(text) ? jsonReader('')(text, final, tools) : pythonReader('')(text, final, tools);
 

@@ -20,7 +20,7 @@ export interface ModelChatOptions extends Omit<ChatOptions, 'tools'> {
   tools?: readonly ChatTool[] | ToolSet | undefined;
   /**
    * Maximum number of answers when tools are called in between. Default 10. A toolChoice that
-   * requires a call applies to the first answer.
+   * requires a call applies only to the first answer.
    */
   maxSteps?: number | undefined;
   /**

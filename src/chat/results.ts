@@ -10,7 +10,7 @@ interface Call {
 
 const callsOf = (draft: Draft | undefined): readonly Call[] => (draft?.tool_calls ?? []) as readonly Call[];
 
-/** A result as text of a user's message, for templates that cannot write it otherwise. */
+/** A result as text of a user message, for templates that cannot write it otherwise. */
 export const resultText = (content: string | readonly TextPart[]): string => `<tool_response>\n${textOf(content)}\n</tool_response>`;
 
 /**

@@ -88,7 +88,6 @@ export const templateFor = (template: ChatTemplate, tools: readonly ChatTool[] |
  *
  * @param source Jinja source (GGUF: tokenizer.chat_template), or the name of one of llama.cpp's
  * templates. If empty, uses ChatML and warns.
- * @param tokens texts of special tokens
  * @param options.now the clock for `strftime_now` and Llama 3's date
  * @param options.toolUse Jinja source for conversations with tools
  * @throws QuantletError ERR_CHAT_TEMPLATE if the source is not a template

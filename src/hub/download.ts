@@ -1,5 +1,5 @@
 /**
- * Download of one file into a folder. The file is there complete and checked, or not at all. An
+ * Download of one file into a folder. The file is either complete and checked, or absent. An
  * interrupted download resumes in the same run or the next one. Processes that want the same file
  * wait for the one that is downloading it.
  *

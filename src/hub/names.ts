@@ -4,7 +4,7 @@
  */
 import { QuantletError } from '../errors.ts';
 
-/** Device names of Windows. What follows a dot does not matter: NUL.gguf is a device too. */
+/** Device names of Windows. Text after a dot does not matter: NUL.gguf is a device too. */
 const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])(?:[ .]|$)/i;
 /**
  * Bytes of a name in most file systems, minus the longest suffix: `.TAG.part`, `.json`, `.lock`.

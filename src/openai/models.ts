@@ -51,8 +51,8 @@ export interface Lease {
 export interface Models {
   list(): readonly ModelStatus[];
   /**
-   * Leases a model by name, or the first one. Loads it if necessary, after the models in its place
-   * are released.
+   * Leases a model by name, or the first one. Loads it if necessary, which may wait until other
+   * models are not in use and can be unloaded.
    * @throws HttpError 404 for an unknown name, 429 if too many requests wait; errors of loading, or
    * signal.reason
    */
