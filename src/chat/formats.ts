@@ -139,9 +139,7 @@ const museReader: CallReader = (text, final, tools) => {
   return typeof read === 'string' ? read : { ...read, end: read.end + head.length };
 };
 
-/**
- * Reader for text after `<|python_tag|>`: JSON, or else Python's call notation.
- */
+/** Reader for text after `<|python_tag|>`: JSON, or else Python's call notation. */
 const pythonTagReader: CallReader = (text, final, tools) =>
   /^\s*[{[]/.test(text) ? jsonReader('')(text, final, tools) : pythonReader('')(text, final, tools);
 

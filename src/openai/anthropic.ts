@@ -193,7 +193,7 @@ function conversation(body: Body): ChatMessage[] {
 }
 
 /**
- * Merges consecutive assistant's messages at the end. Anthropic treats them as one turn, which the
+ * Merges consecutive assistant messages at the end. Anthropic treats them as one turn, which the
  * answer continues.
  */
 function oneEnd(messages: readonly ChatMessage[]): readonly ChatMessage[] {

@@ -129,8 +129,8 @@ export const isDone = (line: BatchLine | BadLine, { answered, told }: Done): boo
   told.has(line.line) || (!(line instanceof BadLine) && answered.has(line.customId));
 
 /**
- * Sort key of a line, with the beginning of its prompt first. Lines with a common prefix of their
- * keys can share cached prompt tokens. Only the first 65,536 characters count.
+ * Text of a line to compare with other lines, with the beginning of its prompt first. Lines whose
+ * keys have a common prefix can share cached prompt tokens. Only the first 65,536 characters count.
  */
 export function prefixKey({ url, body }: BatchLine): string {
   const { model, tools, messages, prompt, input, query } = body;
