@@ -64,8 +64,8 @@ const token = (type: string, raw: string, tex: string, display: boolean): MathTo
 /**
  * A display formula in a paragraph of its own: `$$...$$` or `\[...\]` without an empty line. The
  * last formula of a growing text may still lack its end. At most 5000 characters, because a formula
- * that is being written is typeset in every frame, and because otherwise each opening without an end
- * would be searched to the end of the text.
+ * that is being written is typeset in every frame, and because openings without an end must not
+ * each be searched to the end of the text.
  */
 const BLOCK =
   /^ {0,3}(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^]){1,5000}?)\$\$|\\\[((?:\\\\|(?!\\[\\[\]]|\n[ \t]*\n)[^]){1,5000}?)\\\])[ \t]*(?:\n+|$)/;

@@ -8,7 +8,7 @@ import { RETURN, type CompiledRule, type Place } from './program.ts';
 
 /** Number of places between two pauses. */
 const STRIDE = 1024;
-/** Number of rules that an error names of a loop. */
+/** Number of a loop's rules that an error names. */
 const MOST_NAMED = 10;
 
 /** @throws QuantletError ERR_GRAMMAR naming the rule */

@@ -33,7 +33,7 @@ export function jsonObjectGrammar(): string {
 }
 
 /**
- * Makes a GBNF grammar whose texts are JSON that satisfies the schema, but not every such text.
+ * Makes a GBNF grammar for JSON that satisfies the schema, though not for every such text.
  * Properties come in the order of the schema. Objects and arrays are closed if the schema lists
  * their parts and does not open them itself (additionalProperties, items). Numbers have a bounded
  * number of digits. oneOf is read as anyOf.
