@@ -156,7 +156,7 @@ const flat = (x: Tensor): Tensor => permute(x, 0, 2, 3, 1);
 
 /**
  * ggml_im2col: the elements of x under the kernel, for each of its positions.
- * `kernel` [kw, kh, channels, any]: only its shape is used.
+ * `kernel` [kw, kh, channels, any] is used for its shape alone.
  * `x` [w, h, channels, n], f32, f16 or bf16.
  * The result is [kw * kh * channels, positions in w, positions in h, n].
  *

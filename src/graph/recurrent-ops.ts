@@ -25,7 +25,7 @@ const sequencesOf = (op: string, states: Tensor, x: Tensor): void =>
 
 /**
  * ggml_ssm_conv: each channel's last d_conv values, weighted -> f32 [d_inner, n_t, n_s].
- * `sx` [d_conv - 1 + n_t, d_inner, n_s]: for each channel, old values, then n_t new ones.
+ * `sx` [d_conv - 1 + n_t, d_inner, n_s] has, for each channel, old values, then n_t new ones.
  * `c` [d_conv, d_inner]; d_conv is 2 to 16.
  * Both are f32, f16 or bf16.
  */
