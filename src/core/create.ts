@@ -8,7 +8,7 @@ import type { Platform } from '../engine/platform.ts';
 import { QuantletError, tell } from '../errors.ts';
 import { alignUp } from '../gguf/types.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
-import { isContiguous, nbytes, refuse, type Tensor } from '../graph/tensor.ts';
+import { baseOf, isContiguous, nbytes, refuse, type Tensor } from '../graph/tensor.ts';
 import { mustBeReadable } from '../graph/vec-dot-type.ts';
 import { checkOptions, isPlain, KIND, oneOf, type Kinds } from '../options.ts';
 import { THREADS } from '../threads/executor.ts';
@@ -22,7 +22,7 @@ import type { ComputeOptions, Engine, EngineOptions, TensorOptions } from './eng
 import { loadTensors } from './load.ts';
 import { packTensor } from './pack.ts';
 import { Plans } from './plans.ts';
-import { baseOf, TensorMemory } from './tensor-memory.ts';
+import { TensorMemory } from './tensor-memory.ts';
 import { Turns } from './turns.ts';
 
 const DEFAULT_BYTES = 64 << 20;

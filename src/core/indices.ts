@@ -3,7 +3,7 @@
  * make sure that wrong ones do no harm.
  */
 import { QuantletError } from '../errors.ts';
-import { isContiguous, nelements, shape, type Tensor } from '../graph/tensor.ts';
+import { baseOf, isContiguous, nelements, shape, type Tensor } from '../graph/tensor.ts';
 import { readGroupList } from '../graph/group-list.ts';
 import type { TensorData } from './data.ts';
 
@@ -23,7 +23,7 @@ export interface IndexCheck {
  */
 export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
   const written = new Set(nodes.filter((n) => n.op !== 'view').map((n) => n.viewOf));
-  const isReadable = (t: Tensor): boolean => (t.viewOf ?? t).op === 'leaf' && isContiguous(t) && !written.has(t.viewOf ?? t);
+  const isReadable = (t: Tensor): boolean => baseOf(t).op === 'leaf' && isContiguous(t) && !written.has(baseOf(t));
   const checks = nodes.flatMap((n): IndexCheck[] => {
     const [a, b, c] = n.src as readonly Tensor[];
     if (n.op === 'get_rows') return [{ op: 'get_rows', indices: b, table: a, limit: a.ne[1] }];

@@ -4,14 +4,14 @@ import type { Layout } from '../graph/layout.ts';
 import { lower, type OpRecord } from '../graph/lower.ts';
 import { isDense, readsPacked } from '../graph/packing.ts';
 import { createGraphPlan, expand, placePlan, planBytes, type GraphPlan } from '../graph/plan.ts';
-import { refuse, type Tensor } from '../graph/tensor.ts';
+import { baseOf, refuse, type Tensor } from '../graph/tensor.ts';
 import type { Executor } from '../threads/executor.ts';
 import { isaOf, type Build } from '../wasm/load.ts';
 import { arrayOver, type TensorData } from './data.ts';
 import type { Plan } from './engine.ts';
 import { explainPlan } from './explain.ts';
 import { checkIndices, indexChecks, type IndexCheck } from './indices.ts';
-import { baseOf, PACKED, type TensorMemory } from './tensor-memory.ts';
+import { PACKED, type TensorMemory } from './tensor-memory.ts';
 import type { Turns } from './turns.ts';
 
 /**

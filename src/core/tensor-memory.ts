@@ -2,7 +2,7 @@
 import { QuantletError, tell } from '../errors.ts';
 import { canPack, packedBytes } from '../graph/packing.ts';
 import { isTensor } from '../graph/operands.ts';
-import { fourDims, isContiguous, leaf, nbytes, refuse, shape, type Tensor } from '../graph/tensor.ts';
+import { baseOf, fourDims, isContiguous, leaf, nbytes, refuse, shape, type Tensor } from '../graph/tensor.ts';
 import type { TypeTraits } from '../type-traits.ts';
 import { createAllocator, type Allocator } from '../wasm/allocator.ts';
 import { mebibytes } from '../wasm/memory.ts';
@@ -10,9 +10,6 @@ import { mebibytes } from '../wasm/memory.ts';
 /** Reason why only products read a packed matrix. */
 export const PACKED =
   'is packed; only mul_mat and get_rows read it (mul_mat_id where there are several matrices), and none of them for activations of MX or f32 precision';
-
-/** The tensor whose memory `t` lies in: itself, unless it is a view. */
-export const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
 
 export class TensorMemory {
   readonly buffer: ArrayBufferLike;

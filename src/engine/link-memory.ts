@@ -6,13 +6,13 @@ import { alignUp } from '../gguf/types.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
 import { repackRecord } from '../graph/packing.ts';
 import { createGraphPlan, placePlan, workBytes, type GraphPlan, type PlacedPlan } from '../graph/plan.ts';
-import { nbytes, type Tensor } from '../graph/tensor.ts';
+import { baseOf, nbytes, type Tensor } from '../graph/tensor.ts';
 import { view } from '../graph/views.ts';
 import { ALIGN, createAllocator, type Allocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, MEMORY_SPACE } from '../wasm/memory.ts';
 import type { Links } from './links.ts';
 import type { Packing, Streams, Weight } from './model-plan.ts';
-import { bytesOf, inFileOrder, placeWeights, roomFor } from './place-weights.ts';
+import { bytesOf, inFileOrder, placeWeights, roomFor, totalBytes } from './place-weights.ts';
 import type { Residence } from './residence.ts';
 import { WINDOWS } from './windows.ts';
 
@@ -81,8 +81,7 @@ function placeCrossings({ passes, memories }: Links, plans: readonly GraphPlan[]
   passes.forEach(({ crossings }, i) => {
     for (const { to } of crossings) if (memories[link].has(to)) to.data = room.take(nbytes(to));
     const over = passes.slice(0, i).flatMap((pass) => pass.crossings.map(({ to }) => to));
-    for (const to of over)
-      if (memories[link].has(to) && plans[i].tensors.some((t) => (t.viewOf ?? t) === to)) room.give(to.data, nbytes(to));
+    for (const to of over) if (memories[link].has(to) && plans[i].tensors.some((t) => baseOf(t) === to)) room.give(to.data, nbytes(to));
   });
   memory.take(room.end - from);
 }
@@ -104,7 +103,7 @@ function placeWindows({ passes }: Links, link: number, loaded: readonly Weight[]
     placeFrom(windows[i % WINDOWS], leavesOf(weights));
     streamsOf.set(il, { window: link * WINDOWS + (i % WINDOWS), weights });
   }
-  const all = sum(layers.flatMap(({ weights }) => leavesOf(weights)).map(bytesOf));
+  const all = totalBytes(layers.flatMap(({ weights }) => leavesOf(weights)));
   return { streamsOf, sharedBytes: all - bytes * windows.length };
 }
 
@@ -118,12 +117,10 @@ function placeNeurons(leaves: ReadonlySet<Tensor>, { neurons, neuronBytes }: Res
   if (here.length === 0) return 0;
   const at = memory.take(neuronBytes);
   for (const weights of here) placeFrom(at, weights);
-  return sum(here.flat().map(bytesOf)) - neuronBytes;
+  return totalBytes(here.flat()) - neuronBytes;
 }
 
 /** Gives leaves addresses, one after the other. */
 function placeFrom(at: number, leaves: readonly Tensor[]): void {
   for (const t of leaves) [t.data, at] = [at, at + alignUp(bytesOf(t), ALIGN)];
 }
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0);

@@ -5,7 +5,7 @@
  * link, and one more if a matrix of an earlier link is read again (token_embd, if it is the output
  * matrix too): its product is computed there.
  */
-import { inStep, node, nbytes, type Tensor } from '../graph/tensor.ts';
+import { baseOf, inStep, node, nbytes, type Tensor } from '../graph/tensor.ts';
 import type { Neurons } from './neurons.ts';
 
 /** Result of a pass, and the leaf that holds it in the memory of a later pass. */
@@ -67,7 +67,6 @@ export interface CutOptions {
   stays(leaf: Tensor): boolean;
 }
 
-const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
 const leavesOf = ({ src, viewOf }: Tensor): Tensor[] => [...src, viewOf].flatMap((t) => (t && baseOf(t).op === 'leaf' ? [baseOf(t)] : []));
 
 /**

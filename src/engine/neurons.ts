@@ -6,7 +6,7 @@
  */
 import { QuantletError } from '../errors.ts';
 import type { TensorInfo } from '../gguf/types.ts';
-import { isContiguous, type Tensor } from '../graph/tensor.ts';
+import { baseOf, isContiguous, type Tensor } from '../graph/tensor.ts';
 import { TYPE } from '../type-traits.ts';
 import type { Bytes } from '../io/source.ts';
 
@@ -23,8 +23,6 @@ export interface Neurons {
 export interface NeuronRows extends Omit<Neurons, 'weights'> {
   readonly weights: readonly (readonly [TensorInfo, Tensor])[];
 }
-
-const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
 
 /** True if row i of a view is part of row i of its base. */
 const keepsRows = (t: Tensor, of: Tensor): boolean => t === of || (t.nb[1] === of.nb[1] && t.ne[1] === of.ne[1]);

@@ -9,6 +9,9 @@ import type { PackedByThreads, Weight } from './model-plan.ts';
 /** Bytes of a leaf as it lies in memory. */
 export const bytesOf = (l: Tensor): number => (l.layout === 'packed' ? packedBytes(l) : nbytes(l));
 
+/** Bytes of all these leaves. */
+export const totalBytes = (all: readonly Tensor[]): number => all.reduce((bytes, l) => bytes + bytesOf(l), 0);
+
 /** Bytes of leaves one after the other, each aligned. */
 export const roomFor = (all: readonly Tensor[]): number => all.reduce((bytes, l) => bytes + alignUp(bytesOf(l), ALIGN), 0);
 

@@ -11,7 +11,7 @@ import { cutIntoLinks, type Links } from './links.ts';
 import type { MemoryParts } from './memory-use.ts';
 import { buildModelGraph, type ModelGraph } from './model-graph.ts';
 import type { ModelPass, ModelPlan, Weight } from './model-plan.ts';
-import { bytesOf, inFileOrder } from './place-weights.ts';
+import { bytesOf, inFileOrder, totalBytes } from './place-weights.ts';
 import type { ModelPlanOptions } from './plan-options.ts';
 import { Residence } from './residence.ts';
 
@@ -33,7 +33,7 @@ export function planModel(
   const whole = built ?? buildModelGraph(gguf, architecture, hparams, options);
   // If not all weights may stay in memory, tables of which a step needs a row per token are the
   // first to go.
-  const fewer = options.rowsFromFile || sum([...whole.weights.values()].map(bytesOf)) > options.weightsMemory;
+  const fewer = options.rowsFromFile || totalBytes([...whole.weights.values()]) > options.weightsMemory;
   const graph = fewer && whole.tablesOfRows.size > 0 ? buildModelGraph(gguf, architecture, hparams, options, whole.tablesOfRows) : whole;
   const weights = [...graph.weights].filter(([info]) => !graph.tokenRows.has(info));
   const leaves = weights.map(([, t]) => t);
@@ -129,8 +129,8 @@ function formOf(loaded: readonly Weight[]): ModelPlan['iqWeights'] {
 
 function memoryParts(memories: readonly LinkMemory[], loaded: readonly Weight[], sequence: readonly Tensor[]): MemoryParts {
   const all = sum(memories.map(({ bytes }) => bytes));
-  const weights = sum(loaded.map(([, t]) => bytesOf(t))) - sum(memories.map(({ sharedBytes }) => sharedBytes));
-  const cache = sum(sequence.map(bytesOf));
+  const weights = totalBytes(loaded.map(([, t]) => t)) - sum(memories.map(({ sharedBytes }) => sharedBytes));
+  const cache = totalBytes(sequence);
   return { weights, cache, compute: all - weights - cache };
 }
 

@@ -54,7 +54,8 @@ export class Residence {
     let others = options.links * this.neuronBytes;
     for (const l of this.weights) {
       if (this.isReadByRows(l)) continue;
-      if (!this.copied.has(l) && this.layerOf(l) >= 0) inLayers[this.layerOf(l)] = (inLayers[this.layerOf(l)] ?? 0) + bytesOf(l);
+      const il = this.copied.has(l) ? -1 : this.layerOf(l);
+      if (il >= 0) inLayers[il] = (inLayers[il] ?? 0) + bytesOf(l);
       else others += bytesOf(l);
     }
     const layers = Array.from(inLayers, (bytes = 0) => bytes);

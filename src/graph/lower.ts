@@ -12,8 +12,7 @@ import { Lowering } from './lowering.ts';
 import { chooseMulMat } from './mul-mat-ways.ts';
 import type { Target } from './packed-products.ts';
 import type { OpRecord } from './record.ts';
-import { baseOf } from './strides.ts';
-import { hasContiguousRows, node, sameShape, type Tensor } from './tensor.ts';
+import { baseOf, hasContiguousRows, node, sameShape, type Tensor } from './tensor.ts';
 
 export type { OpRecord } from './record.ts';
 

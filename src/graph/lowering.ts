@@ -8,8 +8,8 @@ import { KERNELS, type OpCode } from './kernels.ts';
 import { ACT_COLUMNS, COPY, COPY_CHUNK, COPY_SCRATCH, TYPE_ACT } from './layout.ts';
 import type { Target } from './packed-products.ts';
 import { temporary, type OpRecord } from './record.ts';
-import { baseOf, fits, mustFit } from './strides.ts';
-import { hasContiguousRows, isContiguous, nbytes, nelements, node, sameShape, shape, type Ne, type Tensor } from './tensor.ts';
+import { fits, mustFit } from './strides.ts';
+import { baseOf, hasContiguousRows, isContiguous, nbytes, nelements, node, sameShape, shape, type Ne, type Tensor } from './tensor.ts';
 import { view } from './views.ts';
 
 /**

@@ -8,7 +8,7 @@ import { ALIGN, createAllocator } from '../wasm/allocator.ts';
 import { CODE } from './kernels.ts';
 import { LAYOUT, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE } from './layout.ts';
 import type { OpRecord } from './lower.ts';
-import { BATCH_COUNTS, nbytes, type Tensor } from './tensor.ts';
+import { baseOf, BATCH_COUNTS, nbytes, type Tensor } from './tensor.ts';
 
 /**
  * Nodes that the roots need, each once, sources first, in the order of the roots
@@ -50,7 +50,6 @@ export interface GraphPlan {
   readonly constants: readonly Tensor[];
 }
 
-const base = (t: Tensor): Tensor => t.viewOf ?? t;
 const written = (r: OpRecord): Tensor[] => [r.dst, ...(r.casts ?? []), ...(r.writtenSrc ?? [])];
 const read = (r: OpRecord): Tensor[] => r.src.filter((t): t is Tensor => t !== undefined);
 const up = (n: number): number => alignUp(n, ALIGN);
@@ -61,10 +60,10 @@ const up = (n: number): number => alignUp(n, ALIGN);
  */
 export function createGraphPlan(records: readonly OpRecord[], keep: readonly Tensor[] = []): GraphPlan {
   const tensors = [...new Set(records.flatMap((r) => [...written(r), ...read(r)]))];
-  const computeBytes = allocate(records, new Set(keep.map(base)));
+  const computeBytes = allocate(records, new Set(keep.map(baseOf)));
   const dims = tensors.filter((t) => t.batch).length;
   const scratchSize = up(records.reduce((most, r) => Math.max(most, r.scratch ?? 0), 0));
-  const constants = [...new Set(tensors.map(base))].filter((t) => t.values);
+  const constants = [...new Set(tensors.map(baseOf))].filter((t) => t.values);
   return {
     records,
     tensors,
@@ -83,15 +82,15 @@ export function createGraphPlan(records: readonly OpRecord[], keep: readonly Ten
  */
 function allocate(records: readonly OpRecord[], keep: ReadonlySet<Tensor>): number {
   const last = new Map<Tensor, number>();
-  records.forEach((r, i) => [...read(r), ...written(r)].forEach((t) => last.set(base(t), i)));
+  records.forEach((r, i) => [...read(r), ...written(r)].forEach((t) => last.set(baseOf(t), i)));
   const memory = createAllocator(0);
   const placed = new Set<Tensor>();
   let ended: Tensor[] = [];
   const readSince = new Set<Tensor>();
   const writtenSince = new Set<Tensor>();
   records.forEach((r, i) => {
-    const reads = read(r).map(base);
-    const writes = written(r).map(base);
+    const reads = read(r).map(baseOf);
+    const writes = written(r).map(baseOf);
     if (reads.some((t) => writtenSince.has(t)) || writes.some((t) => readSince.has(t) || writtenSince.has(t))) {
       for (const t of ended) memory.give(t.data, nbytes(t));
       ended = [];
@@ -115,7 +114,7 @@ function allocate(records: readonly OpRecord[], keep: ReadonlySet<Tensor>): numb
  * addresses already.
  */
 export function place(plan: GraphPlan, computeAt: number): void {
-  const bases = new Set(plan.tensors.map(base).filter((t) => t.op !== 'leaf'));
+  const bases = new Set(plan.tensors.map(baseOf).filter((t) => t.op !== 'leaf'));
   bases.forEach((t) => (t.data += computeAt));
   plan.tensors.forEach((t) => t.viewOf && (t.data = t.viewOf.data + t.viewOffset));
 }

@@ -5,7 +5,7 @@
 import { KERNELS, type Operands, type Strides } from './kernels.ts';
 import { COPY } from './layout.ts';
 import type { OpRecord } from './record.ts';
-import { hasContiguousRows, isContiguous, nbytes, refuse, type Tensor } from './tensor.ts';
+import { baseOf, hasContiguousRows, isContiguous, nbytes, refuse, type Tensor } from './tensor.ts';
 
 /** Modes of CPY by their p0 (layout.ts COPY). */
 const COPIES: { readonly [way: number]: Operands } = {
@@ -19,8 +19,6 @@ const COPIES: { readonly [way: number]: Operands } = {
 export const operandsOf = ({ code, params }: OpRecord): Operands => (code === 'CPY' ? COPIES[params[0] as number] : KERNELS[code]);
 
 const meets = (strides: Strides, t: Tensor): boolean => strides === 'any' || (strides === 'rows' ? hasContiguousRows(t) : isContiguous(t));
-
-export const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
 
 /**
  * True if two tensors may share bytes: they are views of the same memory, and their ranges of bytes

@@ -137,6 +137,9 @@ export const nbytes = (t: Tensor): number =>
 
 export const nelements = (t: Tensor): number => t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3];
 
+/** The tensor whose memory `t` lies in: itself, unless it is a view. */
+export const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
+
 /** True if elements lie in order, without gaps (ggml_is_contiguous). */
 export const isContiguous = (t: Tensor): boolean =>
   contiguousNb(t.type, t.ne).every((n, i) => t.nb[i] === n || (t.ne[i] === 1 && (i > 0 || t.type.blckSize === 1)));
