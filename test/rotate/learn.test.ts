@@ -192,7 +192,7 @@ it('learning continued from a copy gives the same bits for any threads, keeps ma
   expect(part.step).toBe(7);
   expect(await run(2, [structuredClone(part)], Infinity)).toEqual(whole);
   expect(whole.loss, 'the best of what was judged, at 0, 10 and 12 steps').toBeLessThanOrEqual(part.loss);
-  // Of several starts, the one closest to the model before the first step is chosen.
+  // Among several starts, the one closest to the model before the first step is chosen.
   const seeds = [21, 51, 71];
   const first = await Promise.all(seeds.map(async (seed) => (await run(1, [start(seed)], 1)).loss));
   expect(new Set(first).size).toBe(3);

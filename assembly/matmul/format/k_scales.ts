@@ -52,7 +52,7 @@ function minima_byte(s: usize, row: usize): usize {
  * Packs the first 16 bytes of the blocks of 16 rows, `stride` bytes apart at src: d, dmin and 12
  * bytes.
  *
- * Of the 12, bytes 0..3 hold scales 0..3 and bytes 4..7 minima 0..3, in six bits. Bytes 8..11 hold
+ * Bytes 0..3 of the 12 hold scales 0..3 and bytes 4..7 minima 0..3, in six bits. Bytes 8..11 hold
  * the low nibbles of scales 4..7 (low) and of minima 4..7 (high). The top bits of those are bits 6
  * and 7 of bytes 0..3 and 4..7.
  */

@@ -106,7 +106,7 @@ const esbuildRow = (splitting) => ({
     const user = userPage(`esbuild-${splitting}`);
     await esbuild.build({ ...options, entryPoints: [join(user, 'main.mjs')], outdir: join(user, 'out') });
     const size = splitting ? firstLoad(join(user, 'out'), 'main.js') : gzipped(join(user, 'out/main.js'));
-    // What a page with threads has loaded once a model runs: kernels, worker and chats come on
+    // Files that a page with threads has loaded once a model runs: kernels, worker and chats come on
     // demand.
     const later = splitting
       ? readdirSync(join(user, 'out'))
