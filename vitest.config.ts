@@ -12,6 +12,7 @@ export default defineConfig({
   resolve: {
     alias: {
       'quantlet/core': at('./dist/entry/core-node.js'),
+      'quantlet/tools': at('./dist/entry/tools.js'),
       quantlet: at('./dist/entry/node.js'),
       '../inline/page.js': at('./dist/inline/page.js'),
     },

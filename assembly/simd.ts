@@ -182,13 +182,13 @@ const ONES = memory.data<i16>([1]);
  * memory because V8 builds a v128 constant at every use, in three instructions.
  */
 @inline
-export function held(byte: usize): v128 {
+export function splat_u6(byte: usize): v128 {
   return v128.load8_splat(SMALL + byte);
 }
 
 /** Eight i16 ones, for loops that keep them in a register. */
 @inline
-export function held_ones(): v128 {
+export function splat_ones(): v128 {
   return v128.load16_splat(ONES);
 }
 

@@ -21,7 +21,7 @@
  * made.
  */
 import { loadModel, type KvType, type Model } from 'quantlet';
-import { ATTENTION_PARAMS, OP, OP_SIZE, PLAN } from '../src/graph/layout.ts';
+import { OP, OP_SIZE, PLAN, STRUCTURES } from '../src/graph/structures.ts';
 import { benchModel, describeMachine, flags, machine, median, numbers, table, warnIfBusy } from './support.ts';
 
 const here = machine();
@@ -56,11 +56,14 @@ async function token({ internals: { scheduler, slots } }: Model): Promise<number
   return performance.now() - start;
 }
 
+/** Number of a parameter of attention. */
+const attentionParam = (name: keyof typeof STRUCTURES.AttentionParams): number => Object.keys(STRUCTURES.AttentionParams).indexOf(name);
+
 /** Parameters that ask for rotation, by record code (src/graph/lower.ts). */
 const ROTATIONS: { readonly [code: string]: readonly number[] } = {
   KV_STORE: [3],
-  ATTENTION: [ATTENTION_PARAMS.indexOf('rot_k'), ATTENTION_PARAMS.indexOf('rot_v')],
-  ATTENTION_MERGE: [ATTENTION_PARAMS.indexOf('rot_v')],
+  ATTENTION: [attentionParam('rot_k'), attentionParam('rot_v')],
+  ATTENTION_MERGE: [attentionParam('rot_v')],
 };
 /** Returns a function that switches the rotation in a model's plan. */
 function rotationSwitch({ internals: { engine } }: Model): (on: boolean) => void {
@@ -74,7 +77,7 @@ function rotationSwitch({ internals: { engine } }: Model): (on: boolean) => void
     return plan.records.flatMap(({ code }, i) =>
       (ROTATIONS[code] ?? []).map((p) => {
         const words = view(ops + i * OP_SIZE, OP_SIZE / 4);
-        return { words, at: OP.params + p, value: words[OP.params + p] };
+        return { words, at: OP.p + p, value: words[OP.p + p] };
       }),
     );
   });

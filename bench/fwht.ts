@@ -35,8 +35,9 @@ const options = flags('the transform against the bandwidth of memory', {
 const counts = numbers(options.threads);
 const bytes = Number(options.mib) * 2 ** 20;
 /**
- * Milliseconds of a measurement of the limits. With shorter ones, two threads that do not quite
- * overlap would add up to more than there is.
+ * Milliseconds of a measurement of the limits. Rates of all threads are added up. In a shorter
+ * measurement, two threads that do not quite overlap would each run alone for a while, and the sum
+ * would exceed what the machine can do.
  */
 const SLICE_MS = 120;
 /** Rounds between two measurements of the limits. */

@@ -212,23 +212,45 @@ export async function writeBenchModel(path: string, some: Partial<Shape> = {}): 
     for (const [name, ...ne] of matrices) tensors.push({ name: `blk.${i}.${name}.weight`, type: matrix, ne });
     for (const [name, ...ne] of vectors) tensors.push({ name: `blk.${i}.${name}`, type: TYPE.f32, ne });
   }
+  return writeRandom(path, metadata, tensors, shape.seed, ({ name, ne }) => {
+    const [ne0, n = 1] = ne;
+    // Uniform with a variance of 1 / fan-in, so that activations keep their size through every
+    // layer. Norms are about 1. For models with sparse neurons, token embeddings are as large as
+    // what layers add to them. Otherwise attention would dominate, and all tokens would fire the
+    // same neurons.
+    const isVector = ne.length === 1;
+    const inputs = name.includes('ffn_down_t') ? n : shape.gateBias !== 0 && name === 'token_embd.weight' ? 1 : ne0;
+    const ends = { 'ffn_gate.bias': shape.gateBias, ssm_a: -1 }; // states decay
+    const middle = Object.entries(ends).find(([end]) => name.endsWith(end))?.[1] ?? (isVector ? 1 : 0);
+    return { middle, spread: isVector ? 0.1 : Math.sqrt(3 / inputs) };
+  });
+}
+
+/** Uniform numbers of a tensor: middle - spread to middle + spread. */
+export interface Spread {
+  readonly middle: number;
+  readonly spread: number;
+}
+
+/** Writes a file whose tensors have random numbers. */
+export function writeRandom(
+  path: string,
+  metadata: ReadonlyMap<string, WriteValue>,
+  tensors: readonly WriteTensor[],
+  seed: number,
+  spreadOf: (tensor: WriteTensor) => Spread,
+): { parameters: number; bytes: number } {
   const layout = layoutGGUF(metadata, tensors);
   const rows = quantizer();
-  const random = uniform(shape.seed);
+  const random = uniform(seed);
   const fd = openSync(`${path}.part`, 'w');
   try {
     writeSync(fd, layout.header, 0, layout.header.length, 0);
     tensors.forEach((tensor, i) => {
-      const [ne0, n = 1] = tensor.ne;
+      const [ne0, ...more] = tensor.ne;
+      const n = more.reduce((a, b) => a * b, 1);
       const size = rowSize(tensor.type, ne0);
-      // Uniform with a variance of 1 / fan-in, so that activations keep their size through every
-      // layer. Norms are about 1. For models with sparse neurons, token embeddings are as large as
-      // what layers add to them. Otherwise attention would dominate, and all tokens would fire the
-      // same neurons.
-      const inputs = tensor.name.includes('ffn_down_t') ? n : shape.gateBias !== 0 && tensor.name === 'token_embd.weight' ? 1 : ne0;
-      const spread = tensor.ne.length === 1 ? 0.1 : Math.sqrt(3 / inputs);
-      const ends = { 'ffn_gate.bias': shape.gateBias, ssm_a: -1 }; // states decay
-      const middle = Object.entries(ends).find(([end]) => tensor.name.endsWith(end))?.[1] ?? (tensor.ne.length === 1 ? 1 : 0);
+      const { middle, spread } = spreadOf(tensor);
       for (let row = 0; row < n; row += ROWS) {
         const count = Math.min(ROWS, n - row);
         const x = new Float32Array(count * ne0);

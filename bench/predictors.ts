@@ -15,7 +15,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { overWindows } from '../src/cli/windows.ts';
+import { overWindows } from '../src/tools/windows.ts';
 import { loadModel } from '../src/entry/node.ts';
 import { getNumber } from '../src/gguf/metadata.ts';
 import { readGGUF } from '../src/gguf/read.ts';

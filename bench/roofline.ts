@@ -44,8 +44,7 @@ export type Level = keyof typeof READS;
 
 const TYPES: readonly TypeName[] = ['q4_0', 'q4_K', 'q6_K', 'q8_0', 'f16', 'f32'];
 /**
- * Row length of typical models. GEMM has as many activation rows as the engine keeps sums of at a
- * time.
+ * Row length of typical models, and columns of the GEMM: as many as the engine computes at a time.
  */
 const NE00 = 2048;
 const COLUMNS = 64;

@@ -93,9 +93,15 @@ async function withOutliers(path: string): Promise<Uint8Array> {
     );
   };
   const large = (i: number): number => (i % EVERY === 5 ? FACTOR : 1);
-  /** Factors of a norm's weights: small for the matrices' large columns, large for some others. */
+  /**
+   * Factors of a norm's weights. 1 / FACTOR balances the columns that `large` makes larger. FACTOR,
+   * on other channels, makes outliers of activations.
+   */
   const normed = (i: number): number => (i % EVERY === 23 ? FACTOR : 1 / large(i));
-  /** Factors of a KV head's dimensions, by pairs: the same for every query head that uses it. */
+  /**
+   * Factors of a KV head's dimensions, equal within a pair that rope rotates. All query heads that
+   * use the KV head have the same pair, so that attn_q can be balanced.
+   */
   const pair = (i: number): number => ((i % headDim) >> 1 === 3 ? FACTOR : 1);
   const value = (i: number): number => (i % headDim === 9 ? FACTOR : 1);
   if (nHead % nHeadKv !== 0) throw new Error('expected query heads that share KV heads');

@@ -24,7 +24,7 @@ import { benchModel, flags, machine, median, show, table, warnIfBusy } from './s
 
 const GOAL = 0.7;
 const READERS = 2;
-/** As in engine/read-weights.ts. */
+/** As in load/read-weights.ts. */
 const PIECE_BYTES = 256 << 10;
 
 const here = machine();

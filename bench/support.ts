@@ -9,6 +9,7 @@ import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { modelName, writeBenchModel, type Shape } from './make-model.ts';
+import { TILE_ROWS } from '../src/graph/layout.ts';
 
 export const root = fileURLToPath(new URL('../', import.meta.url));
 export const cache = resolve(root, '.cache');
@@ -47,10 +48,8 @@ export function against({ nll, ids, speed }: Judged, whole: Judged): string[] {
   return [nll.toFixed(4), (nll - whole.nll).toFixed(4), same < 0 ? `all ${ids.length}` : `${same}`, speed.toFixed(0)];
 }
 
-/**
- * Rows of a product that a thread takes at a time: CHUNK_ROWS of assembly/matmul/format/group.ts.
- */
-export const CHUNK_ROWS = 32;
+/** Rows of a product that a thread takes at a time. */
+export const CHUNK_ROWS = TILE_ROWS.large;
 
 /** Parses `--name value` flags. Every flag has a default; `--help` prints them. */
 export function flags<T extends { readonly [name: string]: string | boolean }>(

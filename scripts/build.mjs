@@ -22,6 +22,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { deflateRawSync } from 'node:zlib';
 import { bundleModules, files } from './bundle.mjs';
+import { pruneDeclarations } from './declarations.mjs';
 import { pageHtml } from './page.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -165,7 +166,14 @@ function writeUnshared(code, name) {
 }
 
 async function buildTypeScript() {
-  const stamp = stampOf(['tsconfig.json', 'package.json', 'scripts/build.mjs', 'scripts/bundle.mjs', ...files('src')]);
+  const stamp = stampOf([
+    'tsconfig.json',
+    'package.json',
+    'scripts/build.mjs',
+    'scripts/bundle.mjs',
+    'scripts/declarations.mjs',
+    ...files('src'),
+  ]);
   if (isCurrent('.stamp-ts', stamp)) return;
   const { default: ts } = await need('typescript');
   rmSync('dist/.stamp-ts', { force: true });
@@ -190,22 +198,14 @@ async function buildTypeScript() {
     );
     process.exit(1);
   }
-  pruneDeclarations();
+  const { exports } = JSON.parse(readFileSync('package.json', 'utf8'));
+  pruneDeclarations(
+    ts,
+    Object.values(exports).flatMap(({ types }) => types ?? []),
+  );
   await buildWorker();
   await bundleModules(await need('esbuild'), await need('rolldown'));
   setStamp('.stamp-ts', stamp);
-}
-
-/** Removes declarations that no export of the package refers to: declarations are for users. */
-function pruneDeclarations() {
-  const { exports } = JSON.parse(readFileSync('package.json', 'utf8'));
-  const entries = Object.values(exports).flatMap(({ types }) => types ?? []);
-  const reached = new Set(entries.map((file) => join(file))); // with this system's separators
-  for (const file of reached) {
-    for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from|import\() ?['"](\.[^'"]+)\.[jt]s['"]/g))
-      reached.add(join(dirname(file), `${path}.d.ts`));
-  }
-  for (const file of files('dist')) if (file.endsWith('.d.ts') && !reached.has(join(file))) rmSync(file);
 }
 
 /**

@@ -21,7 +21,7 @@ const workers = ['worker/node', 'worker/quantize'];
 /** Start of a run from the command line: modules evaluated before its model loads. */
 const RUN = ['cli', 'cli/main', 'cli/run'];
 /** Entries for Node only; all others are for any runtime. */
-const FOR_NODE = ['cli', 'entry/node', 'entry/core-node', 'entry/hub-node', 'worker/turbo'];
+const FOR_NODE = ['cli', 'entry/node', 'entry/core-node', 'entry/hub-node', 'entry/tools', 'worker/turbo'];
 
 /**
  * Bundles the modules into entries and chunks shared by several entries, since importing hundreds

@@ -1,4 +1,4 @@
-/** Writes the fields of requests in docs/server.md, from the tables of src/openai/protocol.ts. */
+/** Writes the fields of requests in docs/server.md, from the tables of src/server/protocols/protocol.ts. */
 import {
   CHAT_FIELDS,
   COMPLETION_FIELDS,
@@ -6,11 +6,12 @@ import {
   MESSAGE_FIELDS,
   RERANK_FIELDS,
   RESPONSE_FIELDS,
-} from '../src/openai/protocol.ts';
-import { allowedName, type FieldTable } from '../src/openai/field-table.ts';
+} from '../src/server/protocols/protocol.ts';
+import { OLLAMA_CHAT_FIELDS, OLLAMA_EMBED_FIELDS, OLLAMA_GENERATE_FIELDS } from '../src/server/protocols/ollama/fields.ts';
+import { allowedName, type FieldTable } from '../src/server/protocols/field-table.ts';
 
 /** The text between these two lines is generated; the rest of the page is written by hand. */
-const BEGIN = '<!-- Generated from src/openai/protocol.ts by `npm run generate`: edit the tables there and run it again. -->';
+const BEGIN = '<!-- Generated from src/server/protocols/protocol.ts by `npm run generate`: edit the tables there and run it again. -->';
 const END = '<!-- End of what is generated. -->';
 
 const [CHAT, COMPLETION, EMBEDDING, RESPONSE, MESSAGE] = [
@@ -28,6 +29,9 @@ const ENDPOINTS: Readonly<Record<string, FieldTable>> = {
   '/v1/rerank': RERANK_FIELDS(),
   '/v1/responses': RESPONSE,
   '/v1/messages': MESSAGE,
+  '/api/chat': OLLAMA_CHAT_FIELDS(),
+  '/api/generate': OLLAMA_GENERATE_FIELDS(),
+  '/api/embed': OLLAMA_EMBED_FIELDS(),
 };
 
 /** Tables whose common rows have a table of their own. */
@@ -35,7 +39,7 @@ const GENERATES = new Set([CHAT, COMPLETION, RESPONSE, MESSAGE]);
 
 const code = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(', ');
 const cell = (text: string): string => text.replaceAll('|', '\\|');
-const row = (...cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
+const row = (...cells: readonly string[]): string => `| ${cells.join(' | ')} |`.replaceAll(/ {2,}/g, ' ');
 
 /** Groups fields with the same text. */
 function grouped(entries: readonly (readonly [name: string, text: string])[]): (readonly [names: string, text: string])[] {
@@ -57,19 +61,18 @@ function section(title: string, table: FieldTable): string {
     const allowed = field.allowed
       .map((one) => (typeof one === 'object' && 'name' in one ? one.name : `\`${allowedName(one)}\``))
       .join(', ');
-    return [[name, `${allowed === '' ? '' : `${allowed} may be sent. `}${field.remedy}`] as const];
+    return [[name, `${cell(allowed)} | ${cell(field.remedy)}`] as const];
   });
-  const lines = [`**${title}**`, ''];
-  lines.push(`Read: ${code(read)}.`, '');
-  if (ignored.length > 0)
+  const lines = [`**${title}**`, '', row('', 'Fields'), row('---', '---'), row('Read', code(read))];
+  for (const [names, why] of grouped(ignored)) lines.push(row('Ignored', `${names}: ${cell(why)}`));
+  lines.push('');
+  if (refused.length > 0)
     lines.push(
-      `Ignored: ${grouped(ignored)
-        .map(([names, why]) => `${names} (${why})`)
-        .join('; ')}.`,
+      row('Refused', 'Except these values', 'What to do'),
+      row('---', '---', '---'),
+      ...grouped(refused).map((r) => row(...r)),
       '',
     );
-  if (refused.length > 0)
-    lines.push(row('Refused', 'What may be sent, and what to do'), row('---', '---'), ...grouped(refused).map((r) => row(...r)), '');
   return lines.join('\n');
 }
 
@@ -87,6 +90,6 @@ export function withFieldTables(page: string): string {
       part(table, (name) => !GENERATES.has(table) || !isShared(name)),
     ),
   );
-  const shared = section('All that generate', part(CHAT, isShared));
+  const shared = section('All endpoints that generate', part(CHAT, isShared));
   return `${before}${BEGIN}\n\n${[...own, shared].join('\n')}\n${END}${after}`;
 }

@@ -4,7 +4,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { allCommands } from '../src/cli/commands.ts';
-import { FLAGS, spellingsOf } from '../src/cli/flags.ts';
+import { spellingsOf } from '../src/cli/flags/flag.ts';
+import { FLAGS } from '../src/cli/flags.ts';
 import { llamaFlag } from '../src/cli/parse-flags.ts';
 import { NAMED_TEMPLATES } from '../src/chat/named-templates.ts';
 
@@ -64,29 +65,29 @@ export function flagTable(): string {
   const tools = [...new Set(LLAMA_ROWS.flatMap((row) => row.tools))];
   return `# The flags of llama.cpp's tools
 
-Every flag of ${tools.length} tools of llama.cpp v0.5.0, and what quantlet does with it. \`npm run generate\` writes this page from the tables in
-\`src/cli\`, and a test holds it complete.
+This page lists every flag of ${tools.length} tools of llama.cpp v0.5.0, and its support in quantlet. \`npm run generate\` writes it from the tables in
+\`src/cli\`, and a test checks that no flag is missing.
 
-- **works**: it does here what it does there.
-- **no effect**: it is accepted, so that a command line needs no change; \`--verbose\` says why it means nothing.
-- **not supported**: the command ends with exit code 2 and says what to do instead.
+- **works**: The flag has the same effect as in llama.cpp.
+- **no effect**: The flag is accepted, so command lines need no change. \`--verbose\` prints why it has no effect.
+- **not supported**: The command exits with code 2 and says what to do instead.
 
-A command can be called by its tool's name: \`quantlet llama-cli -m model.gguf\` is \`quantlet chat -m model.gguf\`.
+The name of a llama.cpp tool can take the place of a command: \`quantlet llama-cli -m model.gguf\` is \`quantlet chat -m model.gguf\`.
 
 | llama.cpp | quantlet |
 | --- | --- |
-${tools.map((tool) => `| ${tool} | \`quantlet ${commandOf(tool)!.name}\` |`).join('\n')}
+${tools.map((tool) => `| ${[tool, ...(commandOf(tool)!.alsoLlama ?? [])].join(', ')} | \`quantlet ${commandOf(tool)!.name}\` |`).join('\n')}
 
-\`quantlet run\` continues a text, as \`llama-completion -no-cnv\` does. With a flag that only a conversation has (\`-cnv\`, \`-i\`, \`-st\`, \`-sys\`,
-\`--chat-template\` ...) it does what \`quantlet chat\` does.
+\`quantlet run\` continues a text, as \`llama-completion -no-cnv\` does. With a flag that only conversations have (\`-cnv\`, \`-i\`, \`-st\`, \`-sys\`,
+\`--chat-template\` ...), it does the same as \`quantlet chat\`.
 
-| flag | of llama- | here |
+| flag | of llama- | in quantlet |
 | --- | --- | --- |
 ${LLAMA_ROWS.flatMap(lines).join('\n')}
 
 ## Chat templates by name
 
-\`--chat-template NAME\`, and \`chatTemplate\` of the library, take these names of llama.cpp's built-in templates, which write what llama.cpp writes:
+\`--chat-template NAME\`, and \`chatTemplate\` of the library, take these names of llama.cpp's built-in templates, and write the same text:
 ${Object.keys(NAMED_TEMPLATES)
   .sort()
   .map((name) => `\`${name}\``)

@@ -188,13 +188,13 @@ export function byType(types = PACKED): string {
       '/**\n * Packs 16 plain rows, `stride` bytes apart at src, to w: one block of each row or, for float\n * types, all n numbers.\n */',
       'pack_block(type: u32, src: usize, stride: usize, w: usize, n: i32): void',
       plain,
-      (t) => `changetype<${id(t)}>(0).pack(src, stride, ${isFloat(t) ? 'n, w' : 'w'})`,
+      (t) => (isOfGrid(t) ? call('pack_grid', t) : `changetype<${id(t)}>(0).pack(src, stride, ${isFloat(t) ? 'n, w' : 'w'})`),
     ),
     ladder(
       '/** Packs one block of 16 plain rows in the faster form (`fast` in src/type-traits.ts). */',
       'pack_fast(type: u32, src: usize, stride: usize, w: usize): void',
       types.filter(({ kernels }) => kernels!.fast),
-      (t) => `changetype<${id(t)}>(0).pack_fast(src, stride, w)`,
+      (t) => (isOfGrid(t) ? call('pack_levels', t) : `changetype<${id(t)}>(0).pack_fast(src, stride, w)`),
     ),
     ladder(
       '/**\n * Unpacks n packed blocks at w, or for float types n weights of each row, to two panels of 8 rows.\n */',
@@ -215,7 +215,7 @@ export function byType(types = PACKED): string {
       (t) => byIsa((isa) => call(forIsa(formatOf(t).column, isa), t)),
     ),
     ladder(
-      '/** Multiplies two or more columns by 16 rows, for activations with ACT_16XN. */',
+      '/** Multiplies two or more columns by 16 rows, for activations with ACT_FEW. */',
       'few_columns(type: u32, w: usize, n: i32, a: usize, stride: usize, ncols: i32, acc: usize, scratch: usize): void',
       blocks.filter((t) => ISAS.some((isa) => forIsa(formatOf(t).act!, isa) === 'few')),
       (t) => byIsa((isa) => (forIsa(formatOf(t).act!, isa) === 'few' ? call('gemm_16xn', t) : undefined)),
@@ -257,6 +257,30 @@ ${withIds(
     (t) => `changetype<${id(t)}>(0).open(w, o)`,
   ),
 )}`;
+}
+
+/** grid_rows.ts is a separate file, because the packing of grids imports it. */
+export function gridRows(): string {
+  const grids = PACKED.filter((t) => formatOf(t).facts.grid);
+  return `${classes(grids)}
+import * as id from '../type/ids';
+
+${[
+  ladder(
+    '/** Index and signs of step t of a plain row (pack_grid.ts). */',
+    'grid_entry(type: u32, row: usize, t: i32): u32',
+    grids,
+    (t) => `changetype<${id(t)}>(0).entry(row, t)`,
+  ),
+  ladder(
+    '/** Integer scale i of a plain row. */',
+    'grid_scale(type: u32, row: usize, i: i32): u32',
+    grids,
+    (t) => `changetype<${id(t)}>(0).scale(row, i)`,
+  ),
+]
+  .map(withIds)
+  .join('\n')}`;
 }
 
 const classes = (types: readonly TypeTraits[]): string => {

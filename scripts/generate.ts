@@ -4,22 +4,28 @@
  *
  *   kernels' ids, dispatch  | from the tables of types (src/type-traits.ts) and ops
  *                           | (src/graph/kernels.ts), and the declarations of kernels
+ *   assembly/layout.ts      | from src/graph/layout.ts and structures.ts
+ *   loops                   | from their templates (assembly/templates/) and the table of their
+ *                           | instances (loops.ts)
  *   docs/flags.md           | from the tables of flags
  *   docs/chat-templates.md  | from the output of templates
  *   docs/troubleshooting.md | the error codes, from src/errors.ts
- *   docs/server.md          | the fields, from src/openai/protocol.ts
+ *   docs/server.md          | the fields, from src/server/protocols/protocol.ts
  */
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import * as prettier from 'prettier';
 import { withErrorTable } from './error-table.ts';
 import { withFieldTables } from './field-tables.ts';
 import { flagTable } from './flag-table.ts';
-import { byType, formatFacts, openGrid, panelRoom } from './format-dispatch.ts';
-import { LEVEL_TYPES, id, importing, ladder, lookup, names, root, source } from './kernel-source.ts';
+import { byType, formatFacts, gridRows, openGrid, panelRoom } from './format-dispatch.ts';
+import { LEVEL_TYPES, id, importing, ladder, lookup, names, oneOf, root, source } from './kernel-source.ts';
+import { layoutSource } from './layout-source.ts';
+import { LOOPS, loopText } from './loops.ts';
 import { sizesOfKernels } from './sizes.ts';
 import { templatePage } from './template-table.ts';
+import { KV_BLOCK_TYPES } from '../src/graph/attention-ops.ts';
 import { CODE } from '../src/graph/kernels.ts';
 import { TYPE, typesWith, type TypeTraits } from '../src/type-traits.ts';
 
@@ -57,7 +63,17 @@ ${[
     (t) => t.kernels!.vecDotType!.toUpperCase(),
     '0xffffffff',
   ),
-].join('\n')}`;
+].join('\n')}
+${oneOf(
+  'True for types whose plain rows are multiplied, eight at a time (matmul/rows_8x1.ts).',
+  'takes_rows',
+  typesWith((k) => k.plainRows),
+)}
+${oneOf(
+  'True if a cache of this type is kept as blocks for integer products (ops/attention_blocks.ts).',
+  'has_blocks',
+  KV_BLOCK_TYPES.map((name) => TYPE[name]),
+)}`;
 }
 
 /** Exports of the kernels of all block formats, by their own names, for the host. */
@@ -166,6 +182,16 @@ async function formatted(path: string, text: string): Promise<string> {
   return prettier.format(text, { ...(await prettier.resolveConfig(filepath)), filepath });
 }
 
+/** Loops, by path. They are written before the dispatch, which reads their declarations. */
+async function loops(): Promise<Map<string, string>> {
+  const out = new Map<string, string>();
+  for (const [name, loop] of Object.entries(LOOPS)) {
+    const path = `assembly/${name}.ts`;
+    out.set(path, await formatted(path, loopText(loop)));
+  }
+  return out;
+}
+
 /** Sources of the kernels, by path. The sizes of the built kernels are written after these. */
 async function kernelSources(): Promise<Map<string, string>> {
   const types = 'src/type-traits.ts';
@@ -176,7 +202,9 @@ async function kernelSources(): Promise<Map<string, string>> {
     ['assembly/matmul/format/facts.ts', types, formatFacts()],
     ['assembly/matmul/by_type.ts', types, byType()],
     ['assembly/matmul/open_grid.ts', types, openGrid()],
+    ['assembly/matmul/grid_rows.ts', types, gridRows()],
     ['assembly/matmul/panel_room.ts', types, panelRoom()],
+    ['assembly/layout.ts', 'src/graph/layout.ts and structures.ts', layoutSource()],
     ['assembly/runtime/dispatch.ts', 'src/graph/kernels.ts', dispatch()],
   ];
   const out = new Map<string, string>();
@@ -189,7 +217,7 @@ async function kernelSources(): Promise<Map<string, string>> {
 
 /** All generated files, by path. */
 export async function generate(): Promise<Map<string, string>> {
-  const out = await kernelSources();
+  const out = new Map([...(await loops()), ...(await kernelSources())]);
   const sizes = 'src/wasm/sizes.ts';
   out.set(sizes, await formatted(sizes, sizesOfKernels()));
   out.set('docs/flags.md', flagTable());
@@ -206,7 +234,10 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const write = (files: ReadonlyMap<string, string>): void => {
     for (const [path, text] of files) writeFileSync(new URL(path, root), text);
   };
+  write(await loops());
   write(await kernelSources());
-  execFileSync(process.execPath, ['scripts/build.mjs', '--wasm'], { cwd: root, stdio: 'inherit' });
+  // The compiler has said why.
+  const { status } = spawnSync(process.execPath, ['scripts/build.mjs', '--wasm'], { cwd: root, stdio: 'inherit' });
+  if (status !== 0) process.exit(status ?? 1);
   write(await generate());
 }

@@ -37,6 +37,14 @@ ${grouped(
 }
 `;
 
+/** A function that is true for some types. */
+export const oneOf = (doc: string, name: string, types: readonly TypeTraits[]): string => `/** ${doc} */
+@inline
+export function ${name}(type: u32): bool {
+  return ${types.map((t) => `type == ${id(t)}`).join(' || ')};
+}
+`;
+
 /**
  * A function that passes its arguments on to the kernel of a type. kernel: the kernel with its
  * arguments.

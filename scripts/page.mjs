@@ -1,5 +1,5 @@
 // Builds the page of servers (page/) as one HTML text, which needs no other file.
-// (src/openai/page-files.ts has the files that make it an app.) Its policy allows no other script,
+// (src/server/page-files.ts has the files that make it an app.) Its policy allows no other script,
 // style or host.
 import { createHash } from 'node:crypto';
 

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
-import { ACT_BLOCK, ACT_LAYOUTS, TYPE_ACT } from '../src/graph/layout.ts';
+import { ACT, ACT_BLOCK, TYPE_ACT } from '../src/graph/layout.ts';
 import { ISAS, type Isa } from '../src/packed-format.ts';
 import { instantiate } from '../src/wasm/load.ts';
 
@@ -20,7 +20,7 @@ function kernels(isa: Isa): ReturnType<typeof instantiate> {
 export function sizesOfKernels(): string {
   const sizes = ISAS.map((isa) => {
     const k = kernels(isa);
-    const actBytes = Object.entries(ACT_LAYOUTS).map(([layout, bits]) => `${layout}: ${k.act_row_size(TYPE_ACT + bits, ACT_BLOCK)}`);
+    const actBytes = Object.entries(ACT).map(([layout, bits]) => `${layout}: ${k.act_row_size(TYPE_ACT + bits, ACT_BLOCK)}`);
     return `${isa}: { packedScratch: ${k.mul_mat_packed_scratch()}, quantizeWork: ${k.quantize_work_size()}, actBytes: { ${actBytes.join(', ')} } },`;
   });
   return `// Generated from dist/wasm/ by \`npm run generate\`: change the kernels and run it again.

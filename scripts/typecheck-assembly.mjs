@@ -20,10 +20,7 @@ const checker = program.getTypeChecker();
 const DECORATOR_OF_FUNCTION = 1206;
 const UNKNOWN_PROPERTY = 2339;
 
-/**
- * The innermost node that begins at a position.
- *
- */
+/** The innermost node that begins at a position. */
 const nodeAt = (node, at) =>
   ts.forEachChild(node, (child) => (child.getStart() <= at && at < child.end ? nodeAt(child, at) : undefined)) ?? node;
 

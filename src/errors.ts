@@ -115,8 +115,9 @@ export type QuantletErrorCode =
    */
   | 'ERR_BUSY'
   /**
-   * The model computed numbers from which no token can be chosen, such as NaN or only -Infinity.
-   * The file is damaged or its weights overflow: get it again, or try another quantisation.
+   * The model computed numbers from which no token can be chosen, such as NaN or only -Infinity, or
+   * which a vector of fewer bits cannot express. The file is damaged or its weights overflow: get
+   * it again, or try another quantisation.
    */
   | 'ERR_LOGITS'
   /**
@@ -145,6 +146,18 @@ export type QuantletErrorCode =
    * connection, then try again: downloaded bytes are kept, and the download resumes.
    */
   | 'ERR_DOWNLOAD'
+  /**
+   * An image is neither PNG nor JPEG, or its file is damaged, or its shape cannot be resized. Get
+   * it again, convert it, or give its pixels.
+   */
+  | 'ERR_IMAGE_INVALID'
+  /** An image file ends before its data does, usually because a download was cut off. Get it again. */
+  | 'ERR_IMAGE_TRUNCATED'
+  /**
+   * An image has more pixels than the limits of SECURITY.md allow. Make it smaller; models see at
+   * most a few megapixels.
+   */
+  | 'ERR_IMAGE_TOO_LARGE'
   /**
    * The command line cannot be understood: an unknown or unsupported flag, a missing value, or
    * flags that exclude each other. The command exits with 2; `--help` lists its flags.

@@ -1,9 +1,10 @@
 /** Options of loadModel: meaning, kind and default of each. */
-import type { LoraAdapter } from './engine/lora.ts';
-import type { LoadProgress, Turbo } from './engine/platform.ts';
+import type { LoraAdapter } from './plan/lora.ts';
+import type { LoadProgress, Turbo } from './platform.ts';
 import type { SpeculationOptions } from './generate/draft/options.ts';
 import { KV_TYPES, type KvType } from './graph/attention-ops.ts';
 import type { GGUFValue } from './gguf/types.ts';
+import type { ModelSource } from './io/model-files.ts';
 import { HUB_OPTIONS, type HubOptions } from './hub/options.ts';
 import { internal, KIND, nested, oneOf, or, resolveOptions, whole, type Kinds, type Resolved } from './options.ts';
 import { THREADS } from './threads/executor.ts';
@@ -16,8 +17,8 @@ export interface LoadOptions extends WebOptions {
    */
   threads?: number | undefined;
   /**
-   * Most tokens of a sequence. 0: the trained context. Default: the trained context, but at most
-   * 4096.
+   * Maximum number of tokens of a sequence. 0: the trained context. Default: the trained context,
+   * but at most 4096.
    */
   contextLength?: number | undefined;
   /**
@@ -42,7 +43,8 @@ export interface LoadOptions extends WebOptions {
    */
   ctxCheckpoints?: number | undefined;
   /**
-   * Least number of tokens between these checkpoints. The oldest ones are thinned out. Default 64.
+   * Minimum number of tokens between these checkpoints. The oldest ones are thinned out. Default
+   * 64.
    */
   checkpointMinStep?: number | undefined;
   /**
@@ -95,8 +97,9 @@ export interface LoadOptions extends WebOptions {
    */
   unifiedMax?: number | undefined;
   /**
-   * Most bytes of weights in memory. Layers that do not fit are read from the file for every step,
-   * while others are computed. A step then takes as long as reading them. Default: all weights.
+   * Maximum number of bytes of weights in memory. Layers that do not fit are read from the file for
+   * every step, while others are computed. A step then takes as long as reading them. Default: all
+   * weights.
    */
   weightsMemory?: number | undefined;
   /**
@@ -106,9 +109,23 @@ export interface LoadOptions extends WebOptions {
    * flash"). 0 keeps none. The model must be in files. Default: all rows are in memory.
    */
   neuronWindow?: number | undefined;
+  /**
+   * Projector of the model (`mmproj-*.gguf`): the model then sees images. A path, a URL, a Blob or
+   * bytes, as for the model. False: none. Default: the projector in the model's repository, if the
+   * source is `hf:OWNER/REPO` (edge runtimes: none). If that one cannot be used, for example next
+   * to LoRA adapters, the model sees no images, and `model.warnings` says why.
+   */
+  mmproj?: ModelSource | false | undefined;
+  /**
+   * Least and most tokens of an image, for projectors whose images follow the size of the picture
+   * (Qwen VL, LFM2 VL, Pixtral). More tokens show more details and take more time. Default: as the
+   * projector's type has it.
+   */
+  imageMinTokens?: number | undefined;
+  imageMaxTokens?: number | undefined;
   /** LoRA adapters (GGUF) with their scales, applied while the model runs. Several add up. */
   lora?: readonly LoraAdapter[] | undefined;
-  /** Most prompt tokens of one step. Default 512. */
+  /** Maximum number of prompt tokens of one step. Default 512. */
   batchSize?: number | undefined;
   /**
    * Positions of one step whose logits can be read; more than `parallel` only for measuring texts.
@@ -118,7 +135,7 @@ export interface LoadOptions extends WebOptions {
   maxOutputs?: number;
   /**
    * Memories that the model's layers are divided into, at most one for each layer; more if
-   * necessary (engine/links.ts). Default 1.
+   * necessary (plan/links.ts). Default 1.
    * @internal
    */
   links?: number;
@@ -188,7 +205,7 @@ export interface LoadOptions extends WebOptions {
 }
 
 /** Every option and its kind. Builds, adapters and speculation are checked where they are used. */
-const LOAD_OPTIONS = {
+export const LOAD_OPTIONS = {
   threads: THREADS,
   contextLength: whole(0),
   build: KIND.string,
@@ -206,6 +223,9 @@ const LOAD_OPTIONS = {
   unifiedMax: KIND.finite,
   weightsMemory: KIND.size,
   neuronWindow: whole(0),
+  mmproj: KIND.any,
+  imageMinTokens: whole(1),
+  imageMaxTokens: whole(1),
   lora: or(KIND.list, []),
   batchSize: or(whole(1), 512),
   maxOutputs: internal(or(whole(1), 1)),

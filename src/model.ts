@@ -1,25 +1,28 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-/** The public Model: tokenize, generate, chat, embed, dispose. (load-model.ts loads it.) */
+/** The public Model: tokenize, generate, chat, embed, dispose. (load/load-model.ts loads it.) */
 import type { OwnBytes } from './globals.ts';
 import type * as Conversations from './chat/conversations.ts';
 import type { Chat, ModelChatOptions } from './chat/generation.ts';
 import type { ChatMessage } from './chat/messages.ts';
 import type { ChatTemplate, TemplateSources } from './chat/template.ts';
-import type { EmbedOptions } from './generate/embed.ts';
-import type { MemoryParts } from './engine/memory-use.ts';
-import type { ModelEngine } from './engine/model-engine.ts';
+import { createAwaitable, type Awaitable } from './generate/awaitable.ts';
+import type { Embedding, EmbedInputs, EmbedOptions } from './generate/embed.ts';
+import type { MemoryParts } from './plan/memory-use.ts';
+import type { ModelEngine } from './run/model-engine.ts';
 import { QuantletError } from './errors.ts';
 import { checkGeneration } from './generate/checked.ts';
 import { createGeneration, type GenerateOptions, type Generation } from './generate/generate.ts';
+import type { Prompt } from './generate/parts.ts';
 import type { GGUFValue } from './gguf/types.ts';
 import { createConstraints } from './grammar/constraint.ts';
-import type { AppliedAdapter, OpenedLoras } from './engine/lora.ts';
+import type { AppliedAdapter } from './plan/lora.ts';
 import type { LoadOptions } from './load-options.ts';
-import type { ModelInternals } from './engine/model-internals.ts';
-import { Scheduler } from './engine/scheduler.ts';
+import { ImageTokens, type ImageReader } from './run/image-tokens.ts';
+import type { ModelInternals } from './run/model-internals.ts';
+import { Scheduler } from './run/scheduler.ts';
 import type { SpeculationLimits } from './generate/draft/options.ts';
 import { createSpeculation } from './generate/draft/speculation.ts';
-import { createSlots } from './engine/slots.ts';
+import { createSlots } from './run/slots.ts';
 import { checkOptions, KIND } from './options.ts';
 import type { Work } from './slices.ts';
 import type { FileSampling } from './sample/file-defaults.ts';
@@ -34,8 +37,9 @@ import type { Build } from './wasm/load.ts';
 export type { ModelChatOptions } from './chat/generation.ts';
 export type { LoadOptions } from './load-options.ts';
 
-/** Findings about a file, made before its weights are read. */
-interface FileFacts {
+/** Findings about a model's files, made before its weights are read. */
+interface FileFindings {
+  readonly adapters: readonly AppliedAdapter[];
   readonly sampling: FileSampling;
   readonly notes: readonly string[];
 }
@@ -82,6 +86,8 @@ export class Model {
    * The sequences in the KV cache, one by one; for servers. Undefined for embeddings and rerankers.
    */
   readonly slots: ModelSlots | undefined;
+  /** Kinds of input besides text: images, if the model was loaded with a projector. */
+  readonly modalities: { readonly vision: boolean };
   /** LoRA adapters that the model was loaded with. */
   readonly adapters: readonly AppliedAdapter[];
   /** Tokens that mark the middle of a text for the model to fill in; undefined if it has none. */
@@ -106,11 +112,12 @@ export class Model {
     engine: ModelEngine,
     tokenizer: Tokenizer,
     stats: Model['stats'],
-    options: Pick<LoadOptions, 'name' | 'chatTemplate'> & Pick<OpenedLoras, 'adapters'> & FileFacts,
+    options: Pick<LoadOptions, 'name' | 'chatTemplate'> & FileFindings,
     conversations: typeof Conversations,
     limits: SpeculationLimits,
     draftModel: Model | undefined,
     closeFiles: () => Promise<unknown>,
+    images: { readonly width: number; reader(images: ImageTokens): ImageReader } | undefined,
   ) {
     this.#closeFiles = closeFiles;
     const text = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id));
@@ -135,7 +142,9 @@ export class Model {
       if (this.#disposed) throw disposedError();
     };
     const slots = createSlots(engine.parallel, engine.slotCells, (index) => engine.statesOf(index));
+    const known = images && new ImageTokens(slots.all);
     const scheduler = new Scheduler({
+      images: known && { tokens: known, width: images.width },
       nBatch: engine.batchSize,
       slots,
       causal: engine.hparams.causal,
@@ -145,6 +154,7 @@ export class Model {
     const speculation = createSpeculation(limits, scheduler, slots, tokenizer.nVocab, draftModel);
     this.speculative = limits.types.length > 0;
     this.adapters = options.adapters;
+    this.modalities = { vision: images !== undefined };
     this.fim = fimTokens(tokenizer.special);
     this.internals = {
       engine,
@@ -152,6 +162,8 @@ export class Model {
       slots,
       scheduler,
       speculation,
+      images: known,
+      vision: known && images?.reader(known),
       samplerDefaults: this.samplerDefaults,
       constraint: createConstraints(tokenizer),
       assertUsable,
@@ -211,15 +223,24 @@ export class Model {
   }
 
   /**
-   * Continues a prompt (a text, or token ids used unchanged). Iterate over the parts as they come,
+   * Continues a prompt: a text, token ids used unchanged, or a list of texts and images. Iterate over the parts as they come,
    * or await result().
    * @throws ERR_CONTEXT_FULL, ERR_INVALID_ARGUMENT, ERR_GRAMMAR, ERR_LOGITS (unusable numbers),
    * ERR_WORKER_LOST, ERR_DISPOSED, or signal.reason. The model stays usable, except after
    * ERR_DISPOSED.
    */
-  generate(prompt: string | readonly number[], options?: GenerateOptions): Generation {
+  generate(prompt: Prompt, options?: GenerateOptions): Generation {
     this.#assertGenerates();
     return createGeneration(this.internals, prompt, options);
+  }
+
+  /**
+   * Reads images of prompts, for servers; undefined if the model was loaded without a projector.
+   * @internal
+   */
+  get readImage(): ImageReader['read'] | undefined {
+    const { vision } = this.internals;
+    return vision && ((image, signal) => vision.read(image, signal));
   }
 
   /**
@@ -239,14 +260,20 @@ export class Model {
   }
 
   /**
-   * An embedding of each text (or list of token ids), [n_embd], of length one. Texts share steps.
+   * An embedding of each text (or list of token ids), in order: a vector of n_embd numbers, of
+   * length one. `await` gives all of them, `for await` each as it is computed; then memory does not
+   * grow with the number of texts. Texts share steps, and get the bits that they get alone.
    * @throws ERR_INVALID_ARGUMENT if the model generates text, ERR_CONTEXT_FULL for a text that is
-   * too long
+   * too long if `truncate` is false (it names the text), ERR_DISPOSED, or signal.reason
    */
-  async embed(texts: readonly (string | readonly number[])[], options?: EmbedOptions): Promise<Float32Array[]> {
+  embed<const O extends EmbedOptions = EmbedOptions>(texts: EmbedInputs, options?: O): Awaitable<Embedding<O>> {
+    return createAwaitable('embeddings', () => this.#embed(texts, options) as AsyncGenerator<Embedding<O>, void>);
+  }
+
+  async *#embed(texts: EmbedInputs, options: EmbedOptions | undefined) {
     this.internals.assertUsable();
     const { embed, EMBED_OPTIONS } = await import('./generate/embed.ts'); // loaded on first use: pages that generate text do not need it
-    return (await embed(this.internals, texts, checkOptions('embed', options, EMBED_OPTIONS))).vectors;
+    yield* embed(this.internals, this.metadata, texts, checkOptions('embed', options, EMBED_OPTIONS));
   }
 
   /**
@@ -284,6 +311,7 @@ export class Model {
         tokenize: (text, encoding) => this.tokenize(text, encoding),
         encodeWork: (text, encoding) => this.encodeWork(text, encoding),
         breaksIn: (text, keep) => this.breaksIn(text, keep),
+        readImage: this.readImage,
         generate: (prompt, generation) => this.generate(prompt, generation),
       }),
       messages,
@@ -322,7 +350,8 @@ export class Model {
       const disposed = disposedError();
       this.internals.scheduler.close(disposed);
       this.internals.slots.close(disposed);
-      await Promise.all([this.internals.engine.dispose(), this.internals.speculation.dispose()]);
+      const { engine, speculation, vision } = this.internals;
+      await Promise.all([engine.dispose(), speculation.dispose(), vision?.dispose()]);
       await this.#closeFiles();
     })();
     return this.#disposed;

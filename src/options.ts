@@ -33,6 +33,10 @@ export type Resolved<P, K> = {
     : P[N];
 };
 
+/** The named fields alone. */
+export const pick = <T extends object, K extends keyof T>(table: T, ...names: readonly K[]): Pick<T, K> =>
+  Object.fromEntries(names.map((name) => [name, table[name]])) as Pick<T, K>;
+
 const numbers = (expected: string, ok: (n: number) => boolean): Kind => ({ is: (v) => typeof v === 'number' && ok(v), expected });
 
 export const KIND = {

@@ -169,7 +169,7 @@ export const SIGNED: LoopsOf = {
 };
 export const SUPER_SIGNED: LoopsOf = { ...SIGNED, actBlock: 256, facts: { superBlock: true } };
 
-/** Codes of 1 and 2 bits, and of base 3: one f32 step for 64 weights. */
+/** Codes of 1 and 2 bits, and of base 3: f32 sums are updated once for 64 weights. */
 export const BITS: LoopsOf = { column: 'gemv_16x1_bits', tile: 'gemm_8x4_bits', unpack: 'unpack_bits', act: 'plain', actBlock: 64 };
 export const TRITS: LoopsOf = { ...BITS, column: 'gemv_16x1_trits', unpack: 'unpack_trits', facts: { trits: true } };
 

@@ -1,5 +1,5 @@
 /** Long work in slices, between which other work can run. */
-import { yieldToEventLoop } from './threads/executor.ts';
+import { yieldToEventLoop } from './event-loop.ts';
 
 /** Work that may pause at each yield. Its return value is the result. */
 export type Work<T> = Generator<void, T>;

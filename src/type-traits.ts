@@ -35,11 +35,11 @@ export interface TypeTraits<N extends string = string> {
    * Undefined for types without kernels. Every other type can be read
    * (assembly/type/block/<name>.ts, dequantize_row_<name>).
    */
-  readonly kernels?: Kernels;
+  readonly kernels?: TypeKernels;
 }
 
 /** Kernels of a type besides dequantize_row. */
-export interface Kernels {
+export interface TypeKernels {
   /**
    * Type of activations in dot products with this type (ggml's vec_dot_type): the kernel is
    * vec_dot_<name>_<vecDotType>. Undefined: no vec_dot.
@@ -64,6 +64,11 @@ export interface Kernels {
    */
   readonly packed?: PackedFormat;
   /**
+   * Selected rows (mul_mat_sparse, axpy) are multiplied as they are, without packing
+   * (assembly/matmul/rows_8x1.ts).
+   */
+  readonly plainRows?: true;
+  /**
    * Alternative packed form, which takes more memory and is faster in generation (iqWeights of
    * loadModel). Results have the same bits.
    */
@@ -80,7 +85,7 @@ export interface Kernels {
   readonly ftype?: number;
 }
 
-const row = <N extends string>(id: number, name: N, blckSize: number, typeSize: number, kernels?: Kernels): TypeTraits<N> => ({
+const row = <N extends string>(id: number, name: N, blckSize: number, typeSize: number, kernels?: TypeKernels): TypeTraits<N> => ({
   id,
   name,
   blckSize,
@@ -120,6 +125,7 @@ export const TYPE = {
     vecDotType: 'q8_0',
     quantizer: 'weighted',
     packed: packedBy(CODES_FEW, { width: 4, centre: 8 }),
+    plainRows: true,
     scales: [0],
     ftype: 2,
   }),
@@ -144,7 +150,14 @@ export const TYPE = {
     scales: [0, 2],
     ftype: 9,
   }),
-  q8_0: row(8, 'q8_0', 32, 34, { vecDotType: 'q8_0', quantizer: 'row', packed: packedBy(SIGNED, { width: 8 }), scales: [0], ftype: 7 }),
+  q8_0: row(8, 'q8_0', 32, 34, {
+    vecDotType: 'q8_0',
+    quantizer: 'row',
+    packed: packedBy(SIGNED, { width: 8 }),
+    plainRows: true,
+    scales: [0],
+    ftype: 7,
+  }),
   q8_1: row(9, 'q8_1', 32, 36, { quantizer: 'row', scales: [0, 2] }),
   q2_K: row(10, 'q2_K', QK_K, 84, {
     vecDotType: 'q8_K',
@@ -284,7 +297,7 @@ export const typeById = (id: number): TypeTraits | undefined => byId.get(id);
 export const typeNamed = (name: string): TypeTraits | undefined => (Object.hasOwn(TYPE, name) ? TYPE[name as TypeName] : undefined);
 
 /** Types for which `is` returns true, in the table's order. */
-export const typesWith = (is: (kernels: Kernels, type: TypeTraits) => unknown): readonly TypeTraits<TypeName>[] =>
+export const typesWith = (is: (kernels: TypeKernels, type: TypeTraits) => unknown): readonly TypeTraits<TypeName>[] =>
   Object.values(TYPE).filter((t) => t.kernels && is(t.kernels, t));
 
 /** True for types of the OCP Microscaling Formats, whose scale is a power of two (E8M0). */

@@ -32,7 +32,7 @@ const samples = documents.flatMap((document): Sample[] => {
 const ofKind = (...kinds: readonly string[]): readonly Sample[] => samples.filter(({ kind }) => kinds.includes(kind));
 
 /** A project with the package, and the other packages that programs of the documents use. */
-const folder = projectFolder('openai', '@anthropic-ai/sdk', '@ai-sdk/provider', 'ai', '@types/node');
+const folder = projectFolder('openai', '@anthropic-ai/sdk', '@ai-sdk/provider', 'ai', '@langchain/core', '@types/node');
 for (const name of ['model.gguf', 'small.gguf']) copyFileSync(shippedModel, join(folder, name));
 
 it('every block of code names its kind', () => {
@@ -110,7 +110,7 @@ it('every command line uses existing flags', async () => {
   );
   expect(lines.length).toBeGreaterThan(20);
   for (const { at, argv } of lines) {
-    const command = commands.find(({ name, llama }) => name === argv[0] || llama === argv[0]);
+    const command = commands.find(({ name, llama, alsoLlama = [] }) => [name, llama, ...alsoLlama].includes(argv[0]));
     expect(command, `${at}: quantlet ${argv[0]}`).toBeDefined();
     expect(() => parseFlags(argv.slice(1), command!.flags, command!.name), `${at}: quantlet ${argv.join(' ')}`).not.toThrow();
   }

@@ -73,8 +73,19 @@ describe('allowed imports of each part of src/', () => {
 
   it('the command line is imported by its own entry only', () => expect(importersOf(/^cli\//)).toEqual(['cli.ts']));
 
-  it('entries are imported by the command line only', () => {
-    expect(importersOf(/^entry\//).filter((file) => !/^cli(\/|\.ts$)/.test(file))).toEqual([]);
+  it('the tools are imported by their entry and the command line only', () => {
+    expect(importersOf(/^tools\//).filter((file) => !/^(cli\/.*|entry\/tools\.ts)$/.test(file))).toEqual([]);
+  });
+
+  it('entries are imported by the command line and the tools only', () => {
+    expect(importersOf(/^entry\//).filter((file) => !/^((cli|tools)\/|cli\.ts$)/.test(file))).toEqual([]);
+  });
+
+  it('models: plan/ imports neither run/ nor load/, run/ does not import load/, and only entries load', () => {
+    const from = (folder: string): readonly string[] => [...imports].flatMap(([file, targets]) => (file.startsWith(folder) ? targets : []));
+    expect(from('plan/').filter((target) => /^(run|load)\//.test(target))).toEqual([]);
+    expect(from('run/').filter((target) => target.startsWith('load/'))).toEqual([]);
+    expect(importersOf(/^load\//).filter((file) => !/^(entry\/\w+|web\/edge)\.ts$/.test(file))).toEqual([]);
   });
 
   it('web/ is for entries and for workers of pages; loading and the hub know its options', () => {
@@ -83,9 +94,9 @@ describe('allowed imports of each part of src/', () => {
     expect(importersOf(/^web\//).filter((file) => !known.test(file))).toEqual([]);
   });
 
-  it('Node is known to its entry, its threads and workers, the command line, and the listener for its servers', () => {
+  it('Node is known to its entry, its threads and workers, the command line, the tools, and the listener for its servers', () => {
     const known =
-      /^(cli|cli\/.*|entry\/node-platform|hub\/(cache-folder|download|hash|lock|model-store|places|replace)|openai\/node-listener|threads\/(node|package-files|rows-node)|turbo\/(compile|verdict)|worker\/(node|quantize|turbo))\.ts$/;
+      /^(cli|cli\/.*|entry\/node-platform|hub\/(cache-folder|download|hash|kept-models|lock|model-store|places|replace)|server\/http\/node-listener|threads\/(node|package-files|rows-node)|tools\/.*|turbo\/(compile|verdict)|worker\/(node|quantize|turbo))\.ts$/;
     const users = [...imports.keys()].filter((file) =>
       ts.preProcessFile(text(file)).importedFiles.some((i) => /^(node:|piscina$)/.test(i.fileName)),
     );

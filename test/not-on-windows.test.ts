@@ -25,7 +25,9 @@ it('no test file is in two parts of the tests under Wine', () => {
   const files = readdirSync(at('test'), { withFileTypes: true }).flatMap((entry) => {
     if (entry.name === 'runtime') return [];
     const within = entry.isDirectory()
-      ? readdirSync(at(`test/${entry.name}`), { encoding: 'utf8' }).map((name) => `${entry.name}/${name}`)
+      ? readdirSync(at(`test/${entry.name}`), { recursive: true, encoding: 'utf8' }).map(
+          (name) => `${entry.name}/${name.replaceAll('\\', '/')}`,
+        )
       : [entry.name];
     return within.filter((name) => name.endsWith('.test.ts')).map((name) => `test/${name}`);
   });
@@ -58,7 +60,7 @@ describe('a listed test', () => {
 
   it('leaves all others alone', () => expect(given({ tests: ['pipes'] }).meta).toEqual({}));
 
-  it('that fails is no failure to vitest', (context) => {
+  it('that fails is not a failure to vitest', (context) => {
     // the first hook runs last
     context.onTestFailed(() => void delete context.task.meta.notOnWindows);
     expectOnWindows([{ file, reason: 'it does, below' }], context);

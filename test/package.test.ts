@@ -24,19 +24,19 @@ interface Manifest {
 }
 const manifest = JSON.parse(readFileSync(at('package.json'), 'utf8')) as Manifest;
 
-/** Bytes of one wasm build: below it, four of them and everything else fit the tarball's budget. */
-const MAX_WASM = 200 * 1024;
+/** Most bytes of one wasm build. */
+const MAX_WASM = 240 * 1024;
 /**
  * Largest tarball without the shipped model. A step, to notice growth; 1.3 MB is the hard limit.
  * (npm's size less the model's bytes is a tenth less.)
  */
-const MAX_TARBALL = 1_100_000;
+const MAX_TARBALL = 1_200_000;
 /**
  * A page that loads a model and generates, minified and gzipped: the first chunks if chunks are
  * split, and everything in one file.
  */
 const MAX_FIRST_LOAD = 150_000;
-const MAX_ONE_FILE = 400_000;
+const MAX_ONE_FILE = 450_000;
 
 /** Order in which runtimes must find the conditions: the first match wins. */
 const CONDITIONS = ['types', 'workerd', 'edge-light', 'browser', 'node', 'default'];
@@ -221,9 +221,11 @@ describe('from the tarball, with only its dependencies', () => {
     // stdin.
     follow(Object.keys(metafile.outputs).find((path) => metafile.outputs[path].entryPoint === '<stdin>')!);
     const names = [...first].map((path) => path.split('/').at(-1));
-    const bytes = outputFiles
-      .filter(({ path }) => names.includes(path.split('/').at(-1)))
-      .reduce((n, { contents }) => n + gzipSync(contents, { level: 9 }).length, 0);
+    const loaded = outputFiles.filter(({ path }) => names.includes(path.split('/').at(-1)));
+    const bytes = loaded.reduce((n, { contents }) => n + gzipSync(contents, { level: 9 }).length, 0);
+    // Code for images comes with the first projector: names of a PNG chunk and of a tensor tell it.
+    const withImages = (files: typeof outputFiles): boolean => files.some(({ text }) => /IDAT|mm\.model\.fc/.test(text));
+    expect([withImages(loaded), withImages(outputFiles)]).toEqual([!splitting, true]);
     expect(bytes).toBeGreaterThan(10_000);
     expect(bytes).toBeLessThan(budget);
   });
@@ -246,6 +248,8 @@ describe('from the tarball, with only its dependencies', () => {
   });
 
   it('the entry can be imported by name, and no entry has a default export', async () => {
+    // quantlet/langchain is for those who have LangChain.
+    symlinkSync(at('node_modules/@langchain'), join(folder, 'node_modules', '@langchain'), 'junction');
     const names = Object.keys(manifest.exports)
       .filter((e) => !e.includes('*') && !e.endsWith('.json') && e !== './worker')
       .map((e) => manifest.name + e.slice(1));
@@ -257,7 +261,7 @@ describe('from the tarball, with only its dependencies', () => {
     expect(code, stderr).toBe(0);
     const all = JSON.parse(stdout) as string[][];
     all.forEach((keys, i) => expect(keys, names[i]).not.toContain('default'));
-    expect(all[0], 'nothing internal').toEqual(['QuantletError', 'loadModel']);
+    expect(all[0], 'nothing internal').toEqual(['QuantletError', 'loadModel', 'similarity', 'topK']);
   });
 });
 

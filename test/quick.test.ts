@@ -4,7 +4,10 @@ import { expect, it } from 'vitest';
 import { SLOW } from './quick.ts';
 import { root } from './support.ts';
 
-/** The files that a pattern names: those of test/folder/!(a|b).test.ts are a and b; of test/folder/** the folder. */
+/**
+ * Paths that a pattern names: the files a and b for test/folder/!(a|b).test.ts, or the folder if
+ * the pattern is for all of its files.
+ */
 function named(pattern: string): readonly string[] {
   const [, folder, names] = /^(.*)\/!\((.*)\)\.test\.ts$/.exec(pattern) ?? [];
   return folder === undefined ? [pattern.replace('/**', '')] : names.split('|').map((name) => `${folder}/${name}.test.ts`);

@@ -1,7 +1,10 @@
-/** Files of the tests, all of a folder but those named. */
+/** Pattern of all test files of a folder except these. */
 const allBut = (folder: string, ...names: readonly string[]): string => `test/${folder}/!(${names.join('|')}).test.ts`;
 
-/** Files that `npm run test:quick` leaves out, by the reason. All others run, and so does a new file of a folder that is not listed. */
+/**
+ * Files that `npm run test:quick` leaves out, by the reason. All others run, also new files of
+ * folders that are not listed.
+ */
 export const SLOW: readonly { readonly why: string; readonly files: readonly string[] }[] = [
   {
     why: 'campaigns of random cases',
@@ -9,8 +12,8 @@ export const SLOW: readonly { readonly why: string; readonly files: readonly str
       'test/fuzz/**',
       'test/kernel/fuzz.test.ts',
       'test/grammar/json-schema.test.ts',
-      'test/openai/hostile.test.ts',
-      'test/openai/misuse.test.ts',
+      'test/server/hostile.test.ts',
+      'test/server/misuse.test.ts',
       'test/tokenize/partition.test.ts',
     ],
   },
@@ -33,16 +36,17 @@ export const SLOW: readonly { readonly why: string; readonly files: readonly str
   {
     why: 'models that are loaded and generate',
     files: [
-      allBut('model', 'can-run', 'early-weights', 'options', 'retry', 'sources'),
+      allBut('model', 'options', 'retry'),
+      allBut('load', 'compile-ahead', 'load', 'sources', 'touch-pages'),
       allBut(
-        'openai',
+        'server',
         'anthropic',
         'client',
         'encoding',
         'field-names',
         'json',
         'models',
-        'native',
+        'llama-server',
         'prefill',
         'reasoning',
         'responses',
@@ -55,7 +59,10 @@ export const SLOW: readonly { readonly why: string; readonly files: readonly str
   },
   { why: 'lost workers, large files, and waits of seconds', files: ['test/threads/**', 'test/gguf/memory.test.ts', allBut('web', 'rpc')] },
   { why: 'templates of every model', files: [allBut('chat', 'check', 'exact-json', 'jinja2', 'named-templates', 'parser')] },
-  { why: 'commands with models or processes of their own', files: [allBut('cli', 'completion', 'show-answer', 'terminal')] },
+  {
+    why: 'commands with models or processes of their own',
+    files: [allBut('cli', 'completion', 'show-answer', 'terminal'), 'test/cli/flags/**'],
+  },
   { why: 'downloads with stalls and retries', files: [allBut('hub', 'library', 'names')] },
   {
     why: 'the package, its types and its documents as they are published',

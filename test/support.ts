@@ -2,8 +2,8 @@
  * Helpers for the engine's tests: paths of data, builds, child processes, and small models made
  * from a golden one.
  */
-import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { spawn, spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -261,6 +261,16 @@ export const runNode = (args: readonly string[], options?: Parameters<typeof run
 
 export const runCli = (args: readonly (string | number)[], options?: Parameters<typeof runNode>[1]): Promise<Exit> =>
   runNode([cliPath, ...args.map(String)], options);
+
+/** Runs a command with a file as its standard input, as a shell does for `quantlet ... < input`. */
+export function spawnWithInput(input: string, ...args: readonly string[]): SpawnSyncReturns<string> {
+  const file = openSync(input, 'r');
+  try {
+    return spawnSync(process.execPath, [cliPath, ...args], { stdio: [file, 'pipe', 'pipe'], encoding: 'utf8' });
+  } finally {
+    closeSync(file); // Windows removes no folder with an open file
+  }
+}
 
 /**
  * Runs a module in a process of its own, with `loadModel` and `llama` (the golden model's path)

@@ -8,8 +8,8 @@ import ts from 'typescript';
 import { expect, it } from 'vitest';
 import { projectFolder } from './support.ts';
 
-// The peer dependency is installed by users of quantlet/ai-sdk.
-const folder = projectFolder('@ai-sdk/provider');
+// The peer dependencies are installed by users of quantlet/ai-sdk and quantlet/langchain.
+const folder = projectFolder('@ai-sdk/provider', '@langchain/core');
 
 /** A program for each entry alone: declarations of one entry must not hide what another lacks. */
 const PROGRAMS: Readonly<Record<string, string>> = {
@@ -33,8 +33,16 @@ const PROGRAMS: Readonly<Record<string, string>> = {
     }`,
   'quantlet/openai': `import { createHandler, type Backend } from 'quantlet/openai';
     export const handle = (backend: Backend) => createHandler(backend);`,
+  'quantlet/grammar': `import { createMatcher, jsonSchemaToGrammar, type Matcher, type MatcherState } from 'quantlet/grammar';
+    const matcher: Matcher = createMatcher({ schema: { type: 'integer' }, strict: true });
+    export const state: MatcherState | undefined = matcher.start.read('1')?.step(48);
+    export const grammar: string = jsonSchemaToGrammar({ type: 'integer' });
+    export const keywords: readonly string[] = matcher.relaxed.map(({ keyword }) => keyword);`,
   'quantlet/ai-sdk': `import { languageModel, type Backend } from 'quantlet/ai-sdk';
     export const model = (backend: Backend) => languageModel(backend);`,
+  'quantlet/langchain': `import { ChatQuantlet, QuantletEmbeddings, QuantletLLM, type Backend } from 'quantlet/langchain';
+    export const models = (model: Backend) => [new ChatQuantlet({ model, temperature: 0 }), new QuantletLLM({ model }), new QuantletEmbeddings({ model })];
+    export const answer = async (model: Backend): Promise<string> => (await new ChatQuantlet({ model }).invoke('Hi', { topK: 1 })).text;`,
 };
 
 // Each takes seconds: libraries are checked, including the DOM.
@@ -49,6 +57,8 @@ it.each([...Object.keys(PROGRAMS).map((entry) => [entry, 'a bundler'] as const),
       skipLibCheck: false,
       types: [],
       target: ts.ScriptTarget.ES2022,
+      // LangChain's own declarations name Symbol.asyncDispose.
+      ...(entry === 'quantlet/langchain' ? { lib: ['lib.es2022.d.ts', 'lib.esnext.disposable.d.ts', 'lib.dom.d.ts'] } : {}),
       ...(resolver === 'Node'
         ? { module: ts.ModuleKind.NodeNext }
         : { module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler }),

@@ -11,7 +11,7 @@
  *   ACT_K    One d for 8 sub-blocks, as in ggml's q8_K, for weights in super-blocks. The integer
  *            products of a super-block are one sum. A sub-block only costs one product with its
  *            scales and one addition, which is much faster for all K formats.
- *   ACT_64   One d for 2 sub-blocks, so that there is one f32 step for 64 weights: for formats of
+ *   ACT_64   One d for 2 sub-blocks, so that there is one f32 update for 64 weights: for formats of
  *            1 and 2 bits (format/few_bits.ts) and for nvfp4.
  *   ACT_4    Quants are -7..7 instead of -127..127: activations of 4 bits in the same bytes, for
  *            every loop. It measures what a model would lose by them (QuaRot, arXiv 2404.00456).
@@ -29,18 +29,17 @@
  *   column block:  | 4 bytes of quants of each of four columns, then the next 4 ... |
  *                  | d x 4 | sum x 4 | lane sums x 4 | lane sums x 4 |
  *
- * Four columns side by side are a column block (columns.ts). From four columns on, column blocks
+ * Four columns side by side are a column block (tile_8x4.ts). From four columns on, column blocks
  * are used, and the remainder lies column after column (blocked_columns). These flags change that:
  *
- *   ACT_16XN        Up to MOST_16XN columns lie one after the other, for gemm_16xn.ts.
- *   ACT_SIGNS       For 8-bit codes. One column, for gemv_16x1_signs.ts:
- *                   | |quants| of k 0..3, 16..19, 4..7, 20..23, ... |
- *                   | their signs, 255 if negative | d f32 | sum of |negative quants| i32 |
- *                   Column blocks have i16 quants if the GEMM takes codes as i16
- *                   (dot_signed.ts).
- *   ACT_I8          With ACT_SIGNS: column blocks as without it.
- *   ACT_PAIR_ORDER  One column, for gemv_16x1_q2_K.ts:
- *                   | word w (0..7): quants 2w and 2w + 1 of each half | (the rest as above) |
+ *   ACT_FEW    Up to MOST_FEW columns lie one after the other, for gemm_16xn.ts.
+ *   ACT_SIGNS  For 8-bit codes. One column, for gemv_16x1_signs.ts:
+ *              | |quants| of k 0..3, 16..19, 4..7, 20..23, ... |
+ *              | their signs, 255 if negative | d f32 | sum of |negative quants| i32 |
+ *              Column blocks have i16 quants if the GEMM takes codes as i16 (dot_signed.ts).
+ *   ACT_I8     With ACT_SIGNS: column blocks as without it.
+ *   ACT_PAIRS  One column, for gemv_16x1_q2_K.ts:
+ *              | word w (0..7): quants 2w and 2w + 1 of each half | (the rest as above) |
  *
  * Lane sums are negated partial sums, one for each of the two i16 lanes in which a dot sums a row:
  * k % 4 in {0, 1} and k % 4 in {2, 3}.
@@ -49,29 +48,29 @@
  * the block are NaN and others are not. Plain products do the same (quantize_activations in
  * quantize.ts).
  */
+import {
+  ACT_4,
+  ACT_64,
+  ACT_64_BLOCK,
+  ACT_BLOCK,
+  ACT_COLUMNS,
+  ACT_FEW,
+  ACT_I8,
+  ACT_K,
+  ACT_K_BLOCK,
+  ACT_PAIRS,
+  ACT_SIGNS,
+  MOST_FEW,
+} from '../layout';
 import { PAIR_SUMS, QUANT_BYTES } from './dot';
 import { EVEN_ODD, even_bytes, odd_bytes } from './dot_signed';
 import { hsum_i32, trunc_fitting } from '../simd';
 
-/**
- * First type id of activations in tensors of the plan, above all of ggml's ids (also in
- * src/graph/layout.ts), and the flags that are added to it.
- */
-export const TYPE_ACT: u32 = 256;
-export const ACT_K: u32 = 1;
-export const ACT_16XN: u32 = 2;
-export const ACT_SIGNS: u32 = 4;
-export const ACT_PAIR_ORDER: u32 = 6;
-export const ACT_64: u32 = 8;
-export const ACT_I8: u32 = 16;
-export const ACT_4: u32 = 32;
-/** Bits of a type that choose the layout of columns: 0, ACT_16XN, ACT_SIGNS or ACT_PAIR_ORDER. */
-const ACT_LAYOUT: u32 = 6;
+/** Bits of a type that choose the layout of columns: ACT_PLAIN, ACT_FEW, ACT_SIGNS or ACT_PAIRS. */
+const ACT_LAYOUT: u32 = ACT_FEW | ACT_SIGNS | ACT_PAIRS;
 
-/** Most columns for gemm_16xn. With more, a panel is at least as fast. */
-export const MOST_16XN: i32 = 16;
 /** Columns of a column block. */
-export const COLS: usize = 4;
+export const COLS: usize = ACT_COLUMNS;
 
 /** True if the quants of one column are i8, false if i16. Static. */
 const I8_QUANTS: bool = QUANT_BYTES == 1;
@@ -90,11 +89,8 @@ export const SIGNS_D: usize = 64;
 export const SIGNS_START: usize = 68;
 export const SIGNS_SUB: usize = 72;
 
-/**
- * Bytes of a column block's sub-block; COLS_SUB_SIGNED is for 8-bit codes, whose quants may be i16.
- */
-export const COLS_SUB: usize = COLS * ACT_SUB;
-export const COLS_SUB_SIGNED: usize = EVEN_ODD ? COLS * (ACT_SUB + 32) : COLS_SUB;
+/** Bytes of a column's part of a column block's sub-block for 8-bit codes: quants may be i16. */
+export const SIGNED_SUB: usize = EVEN_ODD ? ACT_SUB + 32 : ACT_SUB;
 
 /** True if column blocks are laid out for 8-bit codes. */
 @inline
@@ -102,21 +98,21 @@ function is_signed(type: u32): bool {
   return (type & (ACT_LAYOUT | ACT_I8)) == ACT_SIGNS;
 }
 
-/** True if up to MOST_16XN columns lie one after the other. */
+/** True if up to MOST_FEW columns lie one after the other. */
 @inline
 export function is_few(type: u32): bool {
-  return (type & ACT_LAYOUT) == ACT_16XN;
+  return (type & ACT_LAYOUT) == ACT_FEW;
 }
 
 /** Bytes of a sub-block of a column block. */
 @inline
 export function cols_sub_of(type: u32): usize {
-  return is_signed(type) ? COLS_SUB_SIGNED : COLS_SUB;
+  return COLS * (is_signed(type) ? SIGNED_SUB : ACT_SUB);
 }
 
 /** Number of elements that share a d. */
 export function act_block(type: u32): i32 {
-  return type & ACT_K ? 256 : type & ACT_64 ? 64 : 32;
+  return type & ACT_K ? ACT_K_BLOCK : type & ACT_64 ? ACT_64_BLOCK : ACT_BLOCK;
 }
 
 /**
@@ -135,7 +131,7 @@ export function act_row_size(type: u32, ne00: i32): usize {
  */
 export function blocked_columns(type: u32, ncols: i32): i32 {
   const rest = ncols & 3;
-  if (is_few(type) && ncols <= MOST_16XN) return 0;
+  if (is_few(type) && ncols <= MOST_FEW) return 0;
   return rest < 3 || ncols < 4 ? ncols - rest : ncols;
 }
 
@@ -253,7 +249,7 @@ function store_quants(layout: u32, dst: usize, q0: v128, q1: v128, q2: v128, q3:
   if (I8_QUANTS) {
     const first = i8x16.narrow_i16x8_s(q0, q1);
     const second = i8x16.narrow_i16x8_s(q2, q3);
-    const pairs = PAIR_SUMS && layout == ACT_PAIR_ORDER;
+    const pairs = PAIR_SUMS && layout == ACT_PAIRS;
     v128.store(dst, pairs ? v128.shuffle<i16>(first, second, 0, 8, 1, 9, 2, 10, 3, 11) : first);
     v128.store(dst, pairs ? v128.shuffle<i16>(first, second, 4, 12, 5, 13, 6, 14, 7, 15) : second, 16);
   } else {

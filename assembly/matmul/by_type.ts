@@ -30,10 +30,10 @@ import { IQ1_LEVELS, IQ2_LEVELS, IQ3_S_LEVELS, IQ3_XXS_LEVELS } from './format/l
 import { Codes7, Codes8 } from './format/grid';
 import { gemm_16xn } from './gemm_16xn';
 import { gemm_8x4 } from './gemm_8x4';
-import { gemm_8x4_bits, unpack_bits } from './gemm_8x4_bits';
+import { gemm_8x4_bits } from './gemm_8x4_bits';
 import { gemm_8x4_grid } from './gemm_8x4_grid';
-import { gemm_8x4_i16, gemm_8x4_nibbles } from './gemm_8x4_i16';
-import { gemv_f32_16x1, unpack_f32 } from './gemm_f32';
+import { gemm_8x4_i16 } from './gemm_8x4_i16';
+import { gemm_8x4_nibbles } from './gemm_8x4_nibbles';
 import { gemv_16x1 } from './gemv_16x1';
 import { gemv_16x1_bits } from './gemv_16x1_bits';
 import { gemv_16x1_grid } from './gemv_16x1_grid';
@@ -43,9 +43,15 @@ import { gemv_16x1_q2_K } from './gemv_16x1_q2_K';
 import { gemv_16x1_q6_K } from './gemv_16x1_q6_K';
 import { gemv_16x1_s16 } from './gemv_16x1_s16';
 import { gemv_16x1_signs } from './gemv_16x1_signs';
-import { gemv_16x1_trits, unpack_trits } from './gemv_16x1_trits';
+import { gemv_16x1_trits } from './gemv_16x1_trits';
+import { gemv_f32_16x1 } from './gemv_f32_16x1';
+import { pack_grid } from './pack_grid';
+import { pack_levels } from './pack_levels';
 import { unpack_blocks } from './panel';
+import { unpack_bits } from './panel_bits';
+import { unpack_f32 } from './panel_f32';
 import { unpack_grid, unpack_levels } from './panel_grid';
+import { unpack_trits } from './panel_trits';
 import { HAS_DOT_ADD, HAS_RELAXED_DOT } from '../simd';
 import * as id from '../type/ids';
 
@@ -154,15 +160,15 @@ export function pack_block(type: u32, src: usize, stride: usize, w: usize, n: i3
     case id.Q4_K: changetype<Q4_K>(0).pack(src, stride, w); return;
     case id.Q5_K: changetype<Q5_K>(0).pack(src, stride, w); return;
     case id.Q6_K: changetype<Q6_K>(0).pack(src, stride, w); return;
-    case id.IQ2_XXS: changetype<IQ2_XXS>(0).pack(src, stride, w); return;
-    case id.IQ2_XS: changetype<IQ2_XS>(0).pack(src, stride, w); return;
-    case id.IQ3_XXS: changetype<IQ3_XXS>(0).pack(src, stride, w); return;
-    case id.IQ1_S: changetype<IQ1_S>(0).pack(src, stride, w); return;
+    case id.IQ2_XXS: pack_grid<IQ2_XXS>(type, src, stride, w); return;
+    case id.IQ2_XS: pack_grid<IQ2_XS>(type, src, stride, w); return;
+    case id.IQ3_XXS: pack_grid<IQ3_XXS>(type, src, stride, w); return;
+    case id.IQ1_S: pack_grid<IQ1_S>(type, src, stride, w); return;
     case id.IQ4_NL: changetype<IQ4_NL>(0).pack(src, stride, w); return;
-    case id.IQ3_S: changetype<IQ3_S>(0).pack(src, stride, w); return;
-    case id.IQ2_S: changetype<IQ2_S>(0).pack(src, stride, w); return;
+    case id.IQ3_S: pack_grid<IQ3_S>(type, src, stride, w); return;
+    case id.IQ2_S: pack_grid<IQ2_S>(type, src, stride, w); return;
     case id.IQ4_XS: changetype<IQ4_XS>(0).pack(src, stride, w); return;
-    case id.IQ1_M: changetype<IQ1_M>(0).pack(src, stride, w); return;
+    case id.IQ1_M: pack_grid<IQ1_M>(type, src, stride, w); return;
     case id.BF16: changetype<BF16>(0).pack(src, stride, n, w); return;
     case id.TQ1_0: changetype<TQ1_0>(0).pack(src, stride, w); return;
     case id.TQ2_0: changetype<TQ2_0>(0).pack(src, stride, w); return;
@@ -178,13 +184,13 @@ export function pack_block(type: u32, src: usize, stride: usize, w: usize, n: i3
 export function pack_fast(type: u32, src: usize, stride: usize, w: usize): void {
   // prettier-ignore
   switch (type) {
-    case id.IQ2_XXS: changetype<IQ2_XXS>(0).pack_fast(src, stride, w); return;
-    case id.IQ2_XS: changetype<IQ2_XS>(0).pack_fast(src, stride, w); return;
-    case id.IQ3_XXS: changetype<IQ3_XXS>(0).pack_fast(src, stride, w); return;
-    case id.IQ1_S: changetype<IQ1_S>(0).pack_fast(src, stride, w); return;
-    case id.IQ3_S: changetype<IQ3_S>(0).pack_fast(src, stride, w); return;
-    case id.IQ2_S: changetype<IQ2_S>(0).pack_fast(src, stride, w); return;
-    case id.IQ1_M: changetype<IQ1_M>(0).pack_fast(src, stride, w); return;
+    case id.IQ2_XXS: pack_levels<IQ2_XXS>(type, src, stride, w); return;
+    case id.IQ2_XS: pack_levels<IQ2_XS>(type, src, stride, w); return;
+    case id.IQ3_XXS: pack_levels<IQ3_XXS>(type, src, stride, w); return;
+    case id.IQ1_S: pack_levels<IQ1_S>(type, src, stride, w); return;
+    case id.IQ3_S: pack_levels<IQ3_S>(type, src, stride, w); return;
+    case id.IQ2_S: pack_levels<IQ2_S>(type, src, stride, w); return;
+    case id.IQ1_M: pack_levels<IQ1_M>(type, src, stride, w); return;
     case id.TQ1_0: changetype<TQ1_0>(0).pack_fast(src, stride, w); return;
     default: unreachable();
   }
@@ -309,7 +315,7 @@ export function column(type: u32, w: usize, n: i32, a: usize, y: usize, scratch:
   }
 }
 
-/** Multiplies two or more columns by 16 rows, for activations with ACT_16XN. */
+/** Multiplies two or more columns by 16 rows, for activations with ACT_FEW. */
 export function few_columns(type: u32, w: usize, n: i32, a: usize, stride: usize, ncols: i32, acc: usize, scratch: usize): void {
   // prettier-ignore
   switch (type) {

@@ -74,7 +74,7 @@ export function first_quants(p: usize): v128 {
   return v128.load32_splat(p);
 }
 
-/** The other two activations at p if activations are i16; else `first`, which has all four. */
+/** With i16 activations, activations 2 and 3 at p; else `first`, which has all four. */
 @inline
 export function last_quants(p: usize, first: v128): v128 {
   return HAS_RELAXED_DOT ? first : v128.load32_splat(p, 4);

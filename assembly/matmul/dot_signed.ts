@@ -5,9 +5,9 @@
  *   GEMV   relaxed SIMD: codes are the signed operand, |activation| is the 7-bit one
  *          (gemv_16x1_signs.ts). simd build: code + 128, as in dot.ts.
  *   GEMM   codes and activations as i16, i32 sums (gemm_8x4_i16.ts). dotadd build: the two nibbles
- *          of code + 128 (gemm_8x4_nibbles in the same file).
+ *          of code + 128 (gemm_8x4_nibbles.ts).
  */
-import { HAS_DOT_ADD, HAS_PAIR_DOT, HAS_RELAXED_DOT, held } from '../simd';
+import { HAS_DOT_ADD, HAS_PAIR_DOT, HAS_RELAXED_DOT, splat_u6 } from '../simd';
 
 /** True if the GEMM takes codes as i16; else it takes them as two nibbles. */
 export const I16_CODES: bool = !HAS_DOT_ADD;
@@ -53,13 +53,13 @@ export function mac_signed(s: v128, a: v128, w: v128, ones: v128): v128 {
 /** Mask for store_signed_quad, to be kept in a register. */
 @inline
 export function nibble_mask(): v128 {
-  return held(15);
+  return splat_u6(15);
 }
 
 /**
  * Stores the packed codes w (a weight vector of dot.ts) as quad t (0..7) of a sub-block in the
- * panel at p. A quad takes 64 bytes, together with the other group's. It is two steps of two k (the
- * same two as in a word of activations), or low nibbles and then high ones.
+ * panel at p. There a quad takes 64 bytes for both groups of rows. As i16, two of its four k come
+ * first and then the other two (see EVEN_ODD); as nibbles, the low ones and then the high ones.
  */
 @inline
 export function store_signed_quad(p: usize, t: usize, w: v128, mask: v128): void {
@@ -75,13 +75,13 @@ export function store_signed_quad(p: usize, t: usize, w: v128, mask: v128): void
   v128.store(p, EVEN_ODD ? odd_bytes(v) : i16x8.extend_high_i8x16_s(v), 32);
 }
 
-/** Bytes k and k + 2 of every four, as i16. */
+/** The even bytes as i16, sign-extended: bytes k and k + 2 of every four. */
 @inline
 export function even_bytes(v: v128): v128 {
   return i16x8.shr_s(i16x8.shl(v, 8), 8);
 }
 
-/** Bytes k + 1 and k + 3 of every four, as i16. */
+/** The odd bytes as i16, sign-extended: bytes k + 1 and k + 3 of every four. */
 @inline
 export function odd_bytes(v: v128): v128 {
   return i16x8.shr_s(v, 8);

@@ -1,15 +1,17 @@
+// Generated from assembly/templates/gemv.ts by `npm run generate`: edit the template.
 /**
  * One column of activations times 16 packed rows (a row block) of any format. Generation spends its
  * time here: start reading here. Weights stream once from memory, in order. The four groups of rows
  * share the activations of a sub-block. Other GEMVs: gemv_16x1_s16.ts for formats with a scale for
  * every 16 weights, gemv_16x1_signs.ts for 8-bit codes with relaxed SIMD.
  *
- * Each output takes one f32 step a block, in ascending order (end_block in epilogue.ts). A step
- * takes the integer sum of 32 products, or of a super-block's 256. In gemm_8x4.ts the operations
- * and their order are the same, so a token's numbers do not depend on its batch.
+ * Each output gets one f32 update a block, in ascending order (end_block in epilogue.ts): the
+ * integer sum of 32 products, or of a super-block's 256, is converted, scaled and added. In
+ * gemm_8x4.ts the operations and their order are the same, so a token's numbers do not depend on
+ * its batch.
  *
- * AssemblyScript functions return one value, so sums must be locals; hence the repeated prologue
- * and epilogue of all GEMVs (gemv_16x1_*.ts).
+ * AssemblyScript functions return one value, so sums must be locals. A template writes the lines of
+ * the four groups, here and in all GEMVs (gemv_16x1_*.ts).
  *
  * On x64 the limit is operations of the vector unit, not instructions. Not kept: one group after
  * the other with the activations in registers (fewer instructions, but slower, from long chains of
@@ -22,7 +24,7 @@ import { add_minima, add_scaled, bias, end_block, lane_sums, start, unbiased } f
 import * as fmt from './format/format';
 import { G0, G1, G2, G3, store_sums } from './format/group';
 import { minima_of_group } from './format/k_scales';
-import { held_ones } from '../simd';
+import { splat_ones } from '../simd';
 
 /** y[0..15] = 16 packed rows at w . the column of activations at a; n blocks. */
 export function gemv_16x1<F>(w: usize, n: i32, a: usize, y: usize): void {
@@ -30,7 +32,7 @@ export function gemv_16x1<F>(w: usize, n: i32, a: usize, y: usize): void {
   const f = changetype<F>(0);
   const m = fmt.mask<F>();
   const m2 = fmt.mask2<F>();
-  const ones = held_ones();
+  const ones = splat_ones();
   const zero = i32x4.splat(0);
   let y0 = f32x4.splat(0);
   let y1 = y0;

@@ -1,3 +1,4 @@
+// Generated from assembly/templates/gemv_bits.ts by `npm run generate`: edit the template.
 /**
  * gemv_16x1.ts for codes of 1 and 2 bits without integer scales (format/few_bits.ts): one column of
  * activations times 16 packed rows. gemm_8x4_bits.ts does the same f32 operations in the same
@@ -6,7 +7,7 @@
  * Each half has its own sum, because codes of the second half are scaled by 4. A sum covers 64
  * weights: 16 products of 12 * 127 fit an i16 lane. The centre is taken off the first half's sum,
  * where 16 products of 3 * 127 leave room for 32 quants. So 64 products cost 14 operations and one
- * f32 step; q4_0 needs 16 and two steps.
+ * f32 update; q4_0 needs 16 and two updates.
  *
  * The shape of the loop decides which values V8 keeps in registers. There is one loop over runs of
  * 64 weights, because between two nested loops the four f32 sums would be spilled. Within a run, a
@@ -28,7 +29,7 @@ import * as dot from './dot';
 import { PAIR_SUMS, QUANT_BYTES, mac_quad_at } from './dot';
 import { add_block } from './epilogue';
 import { G0, G1, G2, G3, load_scales, store_sums } from './format/group';
-import { held_ones } from '../simd';
+import { splat_ones } from '../simd';
 
 /** Bytes of 16 quants, and of 4. */
 const HALF: usize = 16 * QUANT_BYTES;
@@ -42,7 +43,7 @@ export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usi
   const f = changetype<F>(0);
   const m = f.mask();
   const m2 = f.mask2();
-  const ones = held_ones();
+  const ones = splat_ones();
   const bytes = f.codes_at(0, 1) - f.codes_at(0, 0);
   let y0 = f32x4.splat(0);
   let y1 = y0;
@@ -73,10 +74,11 @@ export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usi
     let u1 = u0;
     let u2 = u0;
     let u3 = u0;
-    for (let sub = 0, p = a, r = q; sub < 2; sub++, p += ACT_SUB, r += bytes) {
+    for (let sub = 0, p = a + 0 * QUAD, r = q; sub < 2; sub++, p += ACT_SUB, r += bytes) {
       const x = v128.load32_splat(p);
       const z = v128.load32_splat(p, HALF);
-      let v = f.quads<G0>(r, 0, 0);
+      let v: v128;
+      v = f.quads<G0>(r, 0, 0);
       s0 = mac_quad_at(s0, x, p, v128.and(v, m));
       u0 = mac_quad_at(u0, z, p + HALF, v128.and(v, m2));
       v = f.quads<G1>(r, 0, 0);
@@ -89,10 +91,11 @@ export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usi
       s3 = mac_quad_at(s3, x, p, v128.and(v, m));
       u3 = mac_quad_at(u3, z, p + HALF, v128.and(v, m2));
     }
-    for (let sub = 0, p = a + QUAD, r = q; sub < 2; sub++, p += ACT_SUB, r += bytes) {
+    for (let sub = 0, p = a + 1 * QUAD, r = q; sub < 2; sub++, p += ACT_SUB, r += bytes) {
       const x = v128.load32_splat(p);
       const z = v128.load32_splat(p, HALF);
-      let v = f.quads<G0>(r, 0, 1);
+      let v: v128;
+      v = f.quads<G0>(r, 0, 1);
       s0 = mac_quad_at(s0, x, p, v128.and(v, m));
       u0 = mac_quad_at(u0, z, p + HALF, v128.and(v, m2));
       v = f.quads<G1>(r, 0, 1);
@@ -108,7 +111,8 @@ export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usi
     for (let sub = 0, p = a + 2 * QUAD, r = q; sub < 2; sub++, p += ACT_SUB, r += bytes) {
       const x = v128.load32_splat(p);
       const z = v128.load32_splat(p, HALF);
-      let v = f.quads<G0>(r, 1, 0);
+      let v: v128;
+      v = f.quads<G0>(r, 1, 0);
       s0 = mac_quad_at(s0, x, p, v128.and(v, m));
       u0 = mac_quad_at(u0, z, p + HALF, v128.and(v, m2));
       v = f.quads<G1>(r, 1, 0);
@@ -124,7 +128,8 @@ export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usi
     for (let sub = 0, p = a + 3 * QUAD, r = q; sub < 2; sub++, p += ACT_SUB, r += bytes) {
       const x = v128.load32_splat(p);
       const z = v128.load32_splat(p, HALF);
-      let v = f.quads<G0>(r, 1, 1);
+      let v: v128;
+      v = f.quads<G0>(r, 1, 1);
       s0 = mac_quad_at(s0, x, p, v128.and(v, m));
       u0 = mac_quad_at(u0, z, p + HALF, v128.and(v, m2));
       v = f.quads<G1>(r, 1, 1);

@@ -16,7 +16,7 @@ import { add_block } from './epilogue';
 import { Codes8, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, codes, negated, next_step, signed_codes, steps } from './format/grid';
 import { G0, G1, G2, G3, load_scales, store_sums } from './format/group';
 import { open_grid } from './open_grid';
-import { HAS_DOT_ADD, HAS_RELAXED_DOT, held_ones, lookup16 } from '../simd';
+import { HAS_DOT_ADD, HAS_RELAXED_DOT, lookup16, splat_ones } from '../simd';
 import { type_size } from '../type/ids';
 
 /** Bytes of a super-block's step sums: the sums of each 8 activations. */
@@ -143,7 +143,7 @@ function add_row<G>(i: v128, a: usize, c: v128, e: v128, sc: usize): v128 {
 /** Stores the sums of each 8 activations of a super-block as i16 at p. */
 @inline
 function store_step_sums(a: usize, p: usize): void {
-  const ones = held_ones();
+  const ones = splat_ones();
   for (const end = p + STEP_SUMS; p != end; p += 8, a += ACT_SUB) {
     const x = i32x4.extadd_pairwise_i16x8_s(i16x8.extadd_pairwise_i8x16_s(v128.load(a)));
     const z = i32x4.extadd_pairwise_i16x8_s(i16x8.extadd_pairwise_i8x16_s(v128.load(a, 2 * STEP)));
@@ -153,7 +153,8 @@ function store_step_sums(a: usize, p: usize): void {
 }
 
 /**
- * Subtracts from a half's sums s the deltas (in every lane) times the sums of the half's two steps.
+ * Takes the deltas off a half's sums: s - delta * step sum. Deltas are in every lane; step_sums has
+ * the sums of activations of the half's two steps.
  */
 @inline
 function less_deltas(s: v128, step_sums: v128, deltas: v128): v128 {

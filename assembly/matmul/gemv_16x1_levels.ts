@@ -16,12 +16,11 @@
  * iq2_*, would take ten operations for the four vectors of a half instead of six.
  */
 import { ACT_D, ACT_LANE_SUMS0, ACT_LANE_SUMS1, ACT_SUB, SIGNS_AT, SIGNS_D, SIGNS_SUB } from './act';
-import { splat } from './columns';
 import { PAIR_SUMS, QUANT_BYTES, group_scales, mac_quad_at, scaled } from './dot';
 import { add_block, start as start_of } from './epilogue';
 import { low_nibbles } from './format/constants';
 import { Codes7, Codes8 } from './format/grid';
-import { G0, G1, G2, G3, f16x4_finite, store_sums } from './format/group';
+import { G0, G1, G2, G3, f16x4_finite, splat, store_sums } from './format/group';
 import { CODES_AT, level_scales, levels_bytes } from './format/levels';
 import { HAS_RELAXED_DOT, lookup16 } from '../simd';
 

@@ -1,3 +1,4 @@
+// Generated from assembly/templates/gemv_nvfp4.ts by `npm run generate`: edit the template.
 /**
  * gemv_16x1.ts for formats whose scales of 16 weights are f32 (nvfp4): one column of activations
  * times 16 packed rows. As in gemv_16x1_q6_K.ts, the 16 activations of a half stay in registers for
@@ -31,8 +32,8 @@ export function gemv_16x1_nvfp4<F>(w: usize, n: i32, a: usize, y: usize): void {
     for (let half = 0; half < 4; half++) {
       const p = a + (<usize>half & 1) * 4 * QUAD;
       const q = f.codes_at(w, half >> 1) + ((<usize>half & 1) << 7);
-      const x0 = v128.load32_splat(p);
-      const x1 = v128.load32_splat(p, QUAD);
+      const x0 = v128.load32_splat(p, 0 * QUAD);
+      const x1 = v128.load32_splat(p, 1 * QUAD);
       const x2 = v128.load32_splat(p, 2 * QUAD);
       const x3 = v128.load32_splat(p, 3 * QUAD);
       const start = dot.start_at(fmt.offset<F>(v128.load32_splat(a + ((<usize>half & 1) << 2), ACT_LANE_SUMS0)));
@@ -55,8 +56,9 @@ export function gemv_16x1_nvfp4<F>(w: usize, n: i32, a: usize, y: usize): void {
 /** Adds a half's 16 products for each row of group G, times their scale, to its sums i. */
 @inline
 function group<F, G>(i: v128, q: usize, p: usize, x0: v128, x1: v128, x2: v128, x3: v128, start: v128, sc: v128): v128 {
-  let s = mac_quad_at(start, x0, p, fmt.half_codes<F, G>(q, 0, 0));
-  s = mac_quad_at(s, x1, p + QUAD, fmt.half_codes<F, G>(q, 0, 1));
+  let s = start;
+  s = mac_quad_at(s, x0, p + 0 * QUAD, fmt.half_codes<F, G>(q, 0, 0));
+  s = mac_quad_at(s, x1, p + 1 * QUAD, fmt.half_codes<F, G>(q, 0, 1));
   s = mac_quad_at(s, x2, p + 2 * QUAD, fmt.half_codes<F, G>(q, 0, 2));
   s = mac_quad_at(s, x3, p + 3 * QUAD, fmt.half_codes<F, G>(q, 0, 3));
   return add_scaled<F>(i, s, start, fmt.scale<F, G>(sc));

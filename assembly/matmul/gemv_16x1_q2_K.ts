@@ -1,3 +1,4 @@
+// Generated from assembly/templates/gemv_q2_K.ts by `npm run generate`: edit the template.
 /**
  * gemv_16x1.ts for formats of 2 bits with a scale and a minimum for every 16 weights (q2_K), in
  * relaxed builds, whose dot leaves sums of pairs as i16: one column of activations times 16 packed
@@ -6,7 +7,7 @@
  * Codes are so small that 16 products fit an i16 lane. A row's even lane sums the first half of a
  * sub-block, its odd lane the second half. One product with both scales side by side gives the
  * sub-block's integer sum. Codes are packed in that order (format/q2_K_pairs.ts), and activations
- * come in it (ACT_PAIR_ORDER in act.ts).
+ * come in it (ACT_PAIRS in act.ts).
  *
  * The limit on x64 is operations of the vector unit: about 130 for a sub-block of 16 rows. q4_0 has
  * 146; two sums for each half (gemv_16x1_s16.ts, other builds) take 30 more. The f32 operations are
@@ -18,7 +19,7 @@ import * as fmt from './format/format';
 import { G0, G1, G2, G3, store_sums } from './format/group';
 
 /**
- * y[0..15] = 16 packed rows at w . the column of activations (ACT_PAIR_ORDER) at a; n super-blocks.
+ * y[0..15] = 16 packed rows at w . the column of activations (ACT_PAIRS) at a; n super-blocks.
  */
 export function gemv_16x1_q2_K<F>(w: usize, n: i32, a: usize, y: usize): void {
   if (fmt.width<F>() != 2 || !fmt.s16<F>() || !fmt.has_min<F>() || fmt.centre<F>() != 0)
@@ -46,7 +47,7 @@ export function gemv_16x1_q2_K<F>(w: usize, n: i32, a: usize, y: usize): void {
       let q = f.codes_at(w, sub);
       let x = v128.load32_splat(p);
       let z = v128.load32_splat(p, 4);
-      let v0 = v128.load(q);
+      let v0 = v128.load(q, 0);
       let v1 = v128.load(q, 16);
       let v2 = v128.load(q, 32);
       let v3 = v128.load(q, 48);
@@ -80,7 +81,7 @@ export function gemv_16x1_q2_K<F>(w: usize, n: i32, a: usize, y: usize): void {
         q += 64;
         x = v128.load32_splat(p);
         z = v128.load32_splat(p, 4);
-        v0 = v128.load(q);
+        v0 = v128.load(q, 0);
         v1 = v128.load(q, 16);
         v2 = v128.load(q, 32);
         v3 = v128.load(q, 48);

@@ -1,3 +1,4 @@
+// Generated from assembly/templates/gemv_q6_K.ts by `npm run generate`: edit the template.
 /**
  * gemv_16x1.ts for formats of 6 bits with a scale for every 16 weights (q6_K): one column of
  * activations times 16 packed rows, half after half of the sub-blocks. The 16 activations of a half
@@ -44,8 +45,8 @@ export function gemv_16x1_q6_K<F>(w: usize, n: i32, a: usize, y: usize, sums: us
     let lane_sums = a + ACT_LANE_SUMS0;
     store_sums(sums, zero, zero, zero, zero);
     for (let half = 0; half < 16; half++) {
-      const x0 = v128.load32_splat(a);
-      const x1 = v128.load32_splat(a, QUAD);
+      const x0 = v128.load32_splat(a, 0 * QUAD);
+      const x1 = v128.load32_splat(a, 1 * QUAD);
       const x2 = v128.load32_splat(a, 2 * QUAD);
       const x3 = v128.load32_splat(a, 3 * QUAD);
       const start = dot.start_at(fmt.offset<F>(v128.load32_splat(lane_sums)));
@@ -86,16 +87,17 @@ function group<G>(
   x1: v128,
   x2: v128,
   x3: v128,
-  start: v128,
+  first: v128,
   sc: v128,
   m: v128,
   top: v128,
 ): void {
-  const v0 = v128.load(q, offsetof<G>());
+  const v0 = v128.load(q, offsetof<G>() + 0);
   const v1 = v128.load(q, offsetof<G>() + 64);
   const v2 = v128.load(q, offsetof<G>() + 128);
-  let s = mac_quad_at(start, x0, a, v128.and(v0, m));
-  s = mac_quad_at(s, x1, a + QUAD, v128.and(v1, m));
+  let s = first;
+  s = mac_quad_at(s, x0, a + 0 * QUAD, v128.and(v0, m));
+  s = mac_quad_at(s, x1, a + 1 * QUAD, v128.and(v1, m));
   s = mac_quad_at(s, x2, a + 2 * QUAD, v128.and(v2, m));
   const v = v128.or(v128.or(i16x8.shr_u(v128.and(v0, top), 6), i16x8.shr_u(v128.and(v1, top), 4)), i16x8.shr_u(v128.and(v2, top), 2));
   s = mac_quad_at(s, x3, a + 3 * QUAD, v);

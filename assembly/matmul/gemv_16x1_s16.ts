@@ -1,3 +1,4 @@
+// Generated from assembly/templates/gemv_s16.ts by `npm run generate`: edit the template.
 /**
  * gemv_16x1.ts for formats with a scale for every 16 weights whose vectors of codes serve both
  * halves of a sub-block: codes of 3 bits (q3_K) and of 2 (q2_K, in builds without
@@ -59,7 +60,7 @@ export function gemv_16x1_s16<F>(w: usize, n: i32, a: usize, y: usize): void {
       for (const end = a + (fmt.width<F>() == 2 ? 4 : 3) * QUAD; p != end; p += STEP<F>()) {
         const x = v128.load32_splat(p);
         const z = v128.load32_splat(p, HALF);
-        let v0 = v128.load(q);
+        let v0 = v128.load(q, 0);
         let v1 = v128.load(q, 16);
         let v2 = v128.load(q, 32);
         let v3 = v128.load(q, 48);
@@ -94,7 +95,8 @@ export function gemv_16x1_s16<F>(w: usize, n: i32, a: usize, y: usize): void {
         const x = v128.load32_splat(p);
         const z = v128.load32_splat(p, HALF);
         q -= 192;
-        let v = fourth_quad<G0>(q);
+        let v: v128;
+        v = fourth_quad<G0>(q);
         s0 = mac_quad_at(s0, x, p, v128.and(v, m));
         u0 = mac_quad_at(u0, z, p + HALF, v128.and(v, m2));
         v = fourth_quad<G1>(q);

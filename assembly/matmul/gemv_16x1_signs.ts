@@ -1,3 +1,4 @@
+// Generated from assembly/templates/gemv_signs.ts by `npm run generate`: edit the template.
 /**
  * gemv_16x1.ts for 8-bit codes (q8_0, iq4_nl, iq4_xs) in builds with relaxed SIMD: one column of
  * activations times 16 packed rows.
@@ -18,7 +19,7 @@ import { mac_signed } from './dot_signed';
 import { add_block, add_scaled_i32 } from './epilogue';
 import * as fmt from './format/format';
 import { G0, G1, G2, G3, store_sums } from './format/group';
-import { held_ones } from '../simd';
+import { splat_ones } from '../simd';
 
 /** y[0..15] = 16 packed rows at w . the column of activations (ACT_SIGNS) at a; n blocks. */
 export function gemv_16x1_signs<F>(w: usize, n: i32, a: usize, y: usize): void {
@@ -27,7 +28,7 @@ export function gemv_16x1_signs<F>(w: usize, n: i32, a: usize, y: usize): void {
   const f = changetype<F>(0);
   const m = fmt.mask<F>();
   const m2 = fmt.mask2<F>();
-  const ones = held_ones();
+  const ones = splat_ones();
   const none = i32x4.splat(0);
   let y0 = f32x4.splat(0);
   let y1 = y0;

@@ -1,20 +1,19 @@
+// Generated from assembly/templates/gemv_trits.ts by `npm run generate`: edit the template.
 /**
  * gemv_16x1.ts for codes of base 3, five in a byte (format/tq1_0.ts): one column of activations
- * times 16 packed rows. Runs of 64 weights, activations and f32 steps are those of
+ * times 16 packed rows. Runs of 64 weights, activations and f32 updates are those of
  * gemv_16x1_bits.ts, and of gemm_8x4_bits.ts over a panel. A digit takes six operations for 16
  * weights. Two comparisons give the digit (the magnitude of their sum); two additions bring the
  * next digit to the top.
  */
 import { ACT_D, ACT_SUB } from './act';
 import * as dot from './dot';
-import { QUANT_BYTES, mac_quad_at, store_quad } from './dot';
+import { QUANT_BYTES, mac_quad_at } from './dot';
 import { add_block } from './epilogue';
 import { G0, G1, G2, G3, load_scales, store_sums } from './format/group';
 import { TQ1_0, bound1, bound2, first_trits, last_quads_at, last_trits, next_trits, runs_at } from './format/tq1_0';
 import { lane_sums_of_run } from './gemv_16x1_bits';
-import { PANEL } from './panel_room';
-import { CODES } from './panel_size';
-import { held_ones } from '../simd';
+import { splat_ones } from '../simd';
 
 /** Bytes of 4 quants. */
 const QUAD: usize = 4 * QUANT_BYTES;
@@ -23,7 +22,7 @@ const QUAD: usize = 4 * QUANT_BYTES;
 export function gemv_16x1_trits(w: usize, n: i32, a: usize, y: usize): void {
   const b1 = bound1();
   const b2 = bound2();
-  const ones = held_ones();
+  const ones = splat_ones();
   let y0 = f32x4.splat(0);
   let y1 = y0;
   let y2 = y0;
@@ -40,7 +39,7 @@ export function gemv_16x1_trits(w: usize, n: i32, a: usize, y: usize): void {
       let p = a;
       const second = a + 8 * QUAD;
       for (const end = q + 192; q != end; q += 64) {
-        let v0 = v128.load(q);
+        let v0 = v128.load(q, 0);
         let v1 = v128.load(q, 16);
         let v2 = v128.load(q, 32);
         let v3 = v128.load(q, 48);
@@ -59,7 +58,7 @@ export function gemv_16x1_trits(w: usize, n: i32, a: usize, y: usize): void {
         }
       }
       const x = v128.load32_splat(p);
-      s0 = mac_quad_at(s0, x, p, last_trits(v128.load(last), run));
+      s0 = mac_quad_at(s0, x, p, last_trits(v128.load(last, 0), run));
       s1 = mac_quad_at(s1, x, p, last_trits(v128.load(last, 16), run));
       s2 = mac_quad_at(s2, x, p, last_trits(v128.load(last, 32), run));
       s3 = mac_quad_at(s3, x, p, last_trits(v128.load(last, 48), run));
@@ -72,37 +71,4 @@ export function gemv_16x1_trits(w: usize, n: i32, a: usize, y: usize): void {
     w = q;
   }
   store_sums(y, y0, y1, y2, y3);
-}
-
-/**
- * Unpacks n blocks of 16 packed rows at w to two panels of 8 rows, in the layout of
- * gemm_8x4_bits.ts.
- */
-export function unpack_trits(w: usize, n: i32, panel: usize): void {
-  const b1 = bound1();
-  const b2 = bound2();
-  for (; n > 0; n--) {
-    let q = runs_at(w);
-    const last = last_quads_at(w);
-    for (let run = 0; run < 4; run++, q += 192) {
-      for (let g: usize = 0; g < 4; g++) {
-        const p = panel + (g & 1) * 16 + (g >> 1) * PANEL();
-        for (let v: usize = 0; v < 3; v++) {
-          let x = v128.load(q + (v << 6) + (g << 4));
-          for (let i: usize = 0; i < 5; i++) {
-            store_quad(p, 5 * v + i, first_trits(x, b1, b2));
-            x = next_trits(x);
-          }
-        }
-        store_quad(p, 15, last_trits(v128.load(last + (g << 4)), run));
-      }
-      panel += 2 * CODES;
-      v128.store(panel, load_scales<G0>(w));
-      v128.store(panel, load_scales<G1>(w), 16);
-      v128.store(panel + PANEL(), load_scales<G2>(w));
-      v128.store(panel + PANEL(), load_scales<G3>(w), 16);
-      panel += 32;
-    }
-    w = q;
-  }
 }

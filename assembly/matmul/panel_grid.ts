@@ -184,7 +184,6 @@ function scales(o: usize): v128 {
 /**
  * Stores the signed codes of quad t (0..7) of a sub-block: as i16 times their scales
  * (dot_signed.ts), or as 7-bit codes with the scales stored next to them.
- *
  */
 @inline
 function store_quad(p: usize, t: usize, v: v128, scale: v128): void {

@@ -33,10 +33,7 @@ export function MARKS(): usize {
   return panel_bytes<Codes7>();
 }
 
-/**
- * True if the codes are already multiplied by the integer scales.
- *
- */
+/** True if the codes are already multiplied by the integer scales. */
 @inline
 export function scaled_codes<F>(): bool {
   return I16_CODES && fmt.eight_bits<F>() && fmt.super_block<F>();

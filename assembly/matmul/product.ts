@@ -5,7 +5,8 @@
  * build. by_type.ts calls a format's loops, once for 16 rows and at least 512 of their weights (or
  * the whole row).
  */
-import { COLS, MOST_16XN, blocked_columns, cols_sub_of, is_few } from './act';
+import { MOST_FEW } from '../layout';
+import { COLS, blocked_columns, cols_sub_of, is_few } from './act';
 import { act_type, column, few_columns, tile, unpack } from './by_type';
 import { ACC, CHUNK_ROWS, ROWS } from './format/group';
 import { OPENED } from './format/grid';
@@ -76,7 +77,7 @@ export function mul_mat(
   const columns_type = act_type(type);
   const stride = <usize>blocks * bytes;
   let rows = w + <usize>(row0 / ROWS) * stride;
-  if (is_few(columns_type) && ncols > 1 && ncols <= MOST_16XN) {
+  if (is_few(columns_type) && ncols > 1 && ncols <= MOST_FEW) {
     for (let row = row0; row < row1; row += ROWS, rows += stride) {
       memory.fill(scratch, 0, <usize>ncols * ACC);
       few_columns(type, rows, blocks, act, act_stride, ncols, scratch, scratch + <usize>ncols * ACC);

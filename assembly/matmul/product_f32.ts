@@ -1,10 +1,12 @@
 /**
- * A product of packed f32, f16 or bf16 weights, around its loops (gemm_f32.ts). It is product.ts
- * without column blocks, since activations are plain rows of f32.
+ * A product of packed f32, f16 or bf16 weights, around its loops (gemm_f32_8x4.ts,
+ * gemv_f32_16x1.ts). It is product.ts without column blocks, since activations are plain rows of
+ * f32.
  */
 import { column, unpack } from './by_type';
 import { ACC, ROWS } from './format/group';
-import { KC_F32, PANEL_F32, gemm_f32_8x4 } from './gemm_f32';
+import { gemm_f32_8x4 } from './gemm_f32_8x4';
+import { KC_F32, PANEL_F32 } from './panel_f32';
 import { column_of, put } from './result';
 import { type_size } from '../type/ids';
 

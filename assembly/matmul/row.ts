@@ -9,7 +9,7 @@ import { panel_centre, panel_minima, panel_runs, panel_scales, panel_signed, unp
 import { PAIR_SUMS } from './dot';
 import { EVEN_ODD, I16_CODES, SIGNED_CODES } from './dot_signed';
 import { ROWS } from './format/group';
-import { KC_F32, PANEL_F32 } from './gemm_f32';
+import { KC_F32, PANEL_F32 } from './panel_f32';
 import { PANEL } from './panel_room';
 import { CODES } from './panel_size';
 import { blck_size, type_size } from '../type/ids';
@@ -77,7 +77,7 @@ export function row_of_blocks(type: u32, w: usize, ne00: i32, row: i32, y: usize
   }
 }
 
-/** Scale of a row: an integer (dot.ts) or f32. */
+/** A row's scale in a panel: f32, or an integer of the width that the build's dot products use. */
 @inline
 function scale_at(p: usize, is_f32: bool): f32 {
   if (is_f32) return load<f32>(p);

@@ -7,6 +7,7 @@
  * step are those of gemv_16x1.ts and gemv_16x1_signs.ts, blocks follow in the same order, and the
  * activations are the same bytes (act.ts).
  */
+import { FETCHED_AT_ONCE } from '../layout';
 import { ACT_D, ACT_SUB, SIGNS_D, SIGNS_START, SIGNS_SUB } from './act';
 import { mac_signed } from './dot_signed';
 import { add_block } from './epilogue';
@@ -14,7 +15,7 @@ import * as fmt from './format/format';
 import { f16x4_finite } from './format/group';
 import { Q4_0 } from './format/q4_0';
 import { Q8_0 } from './format/q8_0';
-import { HAS_DOT_ADD, HAS_PAIR_DOT, HAS_RELAXED_DOT, held, held_ones } from '../simd';
+import { HAS_DOT_ADD, HAS_PAIR_DOT, HAS_RELAXED_DOT, splat_ones, splat_u6 } from '../simd';
 import * as id from '../type/ids';
 
 /** Bytes of a cache line. */
@@ -25,12 +26,6 @@ export const AT_ONCE: i32 = 8;
 
 /** Exponent of an Inf or NaN, in an i32 whose lower half is an f16. */
 const INFINITE = memory.data<i32>([0x7c00]);
-
-/** True for the types whose plain rows are multiplied. */
-@inline
-export function takes_rows(type: u32): bool {
-  return type == id.Q4_0 || type == id.Q8_0;
-}
 
 /**
  * Stores at y the products of eight rows (four with `four`) of ne00 weights with the column at a.
@@ -67,9 +62,6 @@ export function touch(p: usize, n: usize, to: usize): void {
   store<u32>(to, any);
 }
 
-/** Rows that are prefetched side by side. */
-export const FETCHED_AT_ONCE: i32 = 8;
-
 /**
  * Prefetches n bytes at each of `count` addresses, which lie at `rows`; count is a multiple of
  * FETCHED_AT_ONCE. Hardware does not prefetch scattered rows. A loop as tight as this keeps many
@@ -98,8 +90,8 @@ export function touch_rows(rows: usize, count: i32, n: usize, to: usize): void {
 function rows_of<F>(rows: usize, four: bool, n: i32, a: usize, y: usize): void {
   // The simd build multiplies 8-bit codes by the same activations as 4-bit codes.
   const signs = HAS_RELAXED_DOT && fmt.eight_bits<F>();
-  const mask = held(15);
-  const ones = held_ones();
+  const mask = splat_u6(15);
+  const ones = splat_ones();
   const infinite = v128.load32_splat(INFINITE);
   let p = load<usize>(rows);
   const d1 = load<usize>(rows, sizeof<usize>()) - p;

@@ -8,28 +8,23 @@
  * other tokens of the batch. Within a split, a score is one chain of madds over the dimensions, and
  * an output one chain over the keys.
  *
- * Prompts: a work item is up to ITEM_ROWS rows (token x query head) of a kv head, which walk the
- * splits together. Generation (up to SPLIT_TOKENS tokens): an item is (token, kv head, split), and
- * attention_merge merges their states after a barrier.
+ * Prompts: a work item is up to ATTENTION_ROWS_ITEM rows (token x query head) of a kv head, which
+ * walk the splits together. Generation (up to ATTENTION_SPLIT_TOKENS tokens): an item is (token, kv
+ * head, split), and attention_merge merges their states after a barrier.
  *
  * Each split takes its own maximum, which costs no more than a unified one (phi) known in advance.
  */
+import { ATTENTION_ROWS_ITEM, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, KV_SPLIT } from '../layout';
 import { params_of } from './attention_params';
-import { STATE, state_clear, state_merge } from './attention_split';
-import { ITEM_ROWS, first_cell, store_output, visible, walk, window_start } from './attention_walk';
+import { state_clear, state_merge } from './attention_split';
+import { first_cell, store_output, visible, walk, window_start } from './attention_walk';
 import { cast_heads, cast_rows, cast_elements } from './casts';
-import { KV_SPLIT } from './kv_cache';
 import { next_chunk, range_end, range_start } from '../runtime/schedule';
 import { MOST_CHUNKS, take } from '../runtime/sync';
 import { Op } from '../runtime/tensor';
 
 /**
- * Steps of at most this many tokens make an item of every KV split. Larger steps have enough items
- * without that.
- */
-export const SPLIT_TOKENS: i32 = 4;
-/**
- * dst [hd_out * n_head, n_tokens] f32. The parameters are those of attention_params.ts.
+ * dst [hd_out * n_head, n_tokens] f32. The parameters are AttentionParams.
  *
  *   src0 | q [head_dim, n_head, n_tokens] f32
  *   src1 | K (kv_cache.ts)
@@ -46,15 +41,15 @@ export function attention(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scrat
   const n_tokens = op.src0.ne2;
   const n_head_kv = params_of(op).n_head_kv;
   const rep = op.src0.ne1 / n_head_kv;
-  if (n_tokens <= SPLIT_TOKENS) return generate(op, ith, nth, cursor_bytes, scratch);
+  if (n_tokens <= ATTENTION_SPLIT_TOKENS) return generate(op, ith, nth, cursor_bytes, scratch);
   const rows = n_tokens * rep;
-  const blocks = (rows + ITEM_ROWS - 1) / ITEM_ROWS;
+  const blocks = (rows + ATTENTION_ROWS_ITEM - 1) / ATTENTION_ROWS_ITEM;
   const items = blocks * n_head_kv;
   for (let i = take(op.cursor); i < items; i = take(op.cursor)) {
     // The last tokens see the most keys, so they come first: then the threads finish together.
     const block = blocks - 1 - i / n_head_kv;
-    const end = min(rows, (block + 1) * ITEM_ROWS);
-    for (let from = block * ITEM_ROWS, to = 0; from < end; from = to) {
+    const end = min(rows, (block + 1) * ATTENTION_ROWS_ITEM);
+    for (let from = block * ATTENTION_ROWS_ITEM, to = 0; from < end; from = to) {
       // Rows of different sequences do not walk together.
       for (to = from + 1; to < end && first_cell(op, to / rep) == first_cell(op, from / rep);) to++;
       walk(op, i % n_head_kv, from, to, -1, false, scratch);
@@ -88,8 +83,9 @@ function generate(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usiz
       // are still in its scratch.
       const group = kvh * n_tokens + t;
       const again = group == loaded;
-      for (let h = 0; h < rep; h += ITEM_ROWS) walk(op, kvh, t * rep + h, t * rep + min(rep, h + ITEM_ROWS), split, again, scratch);
-      if (rep <= ITEM_ROWS) loaded = group;
+      for (let h = 0; h < rep; h += ATTENTION_ROWS_ITEM)
+        walk(op, kvh, t * rep + h, t * rep + min(rep, h + ATTENTION_ROWS_ITEM), split, again, scratch);
+      if (rep <= ATTENTION_ROWS_ITEM) loaded = group;
     }
   }
 }
@@ -103,8 +99,8 @@ export function attention_merge(op: Op, ith: i32, nth: i32, scratch: usize): voi
   const n_head = op.src0.ne1;
   const p = params_of(op);
   const hd = p.hd_v;
-  if (n_tokens > SPLIT_TOKENS) return cast_rows(op, range_start(n_tokens, ith, nth), range_end(n_tokens, ith, nth));
-  const state_bytes = <usize>(hd + STATE) << 2;
+  if (n_tokens > ATTENTION_SPLIT_TOKENS) return cast_rows(op, range_start(n_tokens, ith, nth), range_end(n_tokens, ith, nth));
+  const state_bytes = <usize>(hd + ATTENTION_STATE) << 2;
   const heads = cast_heads(op, p.hd_out);
   for (let i = ith * heads; i < n_tokens * n_head; i += nth * heads) {
     for (let head = i; head < i + heads; head++) {

@@ -9,11 +9,12 @@
  * are rounded to 16 bits relative to the largest of them; that error is 1/256 of q8_0's own
  * rounding. A sum over 256 cells fits i32: 256 * 32767 * 128 < 2^30.
  */
+import { ATTENTION_BLOCK_FACTORS, ATTENTION_BLOCK_SIZE, KV_SPLIT } from '../layout';
 import { quantize_act } from '../matmul/act';
 import { mul_mat_packed, mul_mat_packed_scratch, packed_act_type } from '../matmul/packed';
 import { f32_to_i16x8 } from '../simd';
 import { Q4_0 } from '../type/ids';
-import { KV_SPLIT } from './kv_cache';
+import { FromQ4_0, FromQ8_0, One, Two, WEIGHTS, sums } from './attention_values';
 import { f16_mask } from './kv_widen';
 
 // ---- Scores ----
@@ -44,17 +45,6 @@ export function block_scores_scratch(): i32 {
 
 // ---- Values ----
 
-/** Rows that share a load of values. */
-export const BLOCK_ROWS: i32 = 2;
-
-/**
- * Bytes of one row's weights for 32 dimensions, an i16 for every cell; of two rows' weights; of
- * these with their factors.
- */
-const WEIGHTS: usize = KV_SPLIT << 1;
-const FACTORS: usize = <usize>BLOCK_ROWS * WEIGHTS;
-const BLOCK: usize = FACTORS + 16;
-
 /**
  * Bytes of scratch for block_values:
  *
@@ -62,7 +52,7 @@ const BLOCK: usize = FACTORS + 16;
  *   then: | f32 [KV_SPLIT] | 16 bytes of zeros |
  */
 export function block_values_scratch(hd: i32): i32 {
-  return (hd >> 5) * <i32>BLOCK + (KV_SPLIT << 2) + 16;
+  return (hd >> 5) * <i32>ATTENTION_BLOCK_SIZE + (KV_SPLIT << 2) + 16;
 }
 
 /**
@@ -94,9 +84,10 @@ export function block_values(
   out_row: usize,
   scratch: usize,
 ): void {
-  const work = scratch + <usize>(hd >> 5) * BLOCK;
-  for (let i = 0, w = scratch; i < hd; i += 32, w += BLOCK, scales += scales_step) {
-    for (let r: usize = 0; r < <usize>rows; r++) weigh(p + r * (KV_SPLIT << 2), scales, n, work, w + r * WEIGHTS, w + FACTORS + (r << 3));
+  const work = scratch + <usize>(hd >> 5) * ATTENTION_BLOCK_SIZE;
+  for (let i = 0, w = scratch; i < hd; i += 32, w += ATTENTION_BLOCK_SIZE, scales += scales_step) {
+    for (let r: usize = 0; r < <usize>rows; r++)
+      weigh(p + r * (KV_SPLIT << 2), scales, n, work, w + r * WEIGHTS, w + ATTENTION_BLOCK_FACTORS + (r << 3));
   }
   if (type == Q4_0)
     rows > 1 ? sums<FromQ4_0, Two>(scratch, n, v, plane, hd, out, out_row) : sums<FromQ4_0, One>(scratch, n, v, plane, hd, out, out_row);
@@ -144,128 +135,4 @@ function weigh(p: usize, d: usize, n: i32, work: usize, w: usize, factor: usize)
   sum = i32x4.add(sum, i64x2.shuffle(sum, sum, 1, 0));
   store<f32>(factor, most / 32767);
   store<i32>(factor, i32x4.extract_lane(sum, 0) + i32x4.extract_lane(sum, 1), 4);
-}
-
-// 16 dimensions of 2 cells as four vectors of 8 i16, c0 .. c3: four dimensions each, both cells
-// side by side. `center`: the start value of the sums. `shift`: bits by which c1 and c3 are too
-// large.
-@unmanaged
-class FromQ8_0 {
-  @inline step(): usize {
-    return 32;
-  }
-  @inline center(w: usize): v128 {
-    return i32x4.splat(0);
-  }
-  @inline shift(): i32 {
-    return 0;
-  }
-  @inline low(v: usize): v128 {
-    return i32x4.splat(0);
-  }
-  @inline high(low: v128): v128 {
-    return low;
-  }
-  @inline c0(v: usize, low: v128, mask: v128): v128 {
-    return v128.load8x8_s(v);
-  }
-  @inline c1(v: usize, low: v128, mask: v128): v128 {
-    return v128.load8x8_s(v, 8);
-  }
-  @inline c2(v: usize, high: v128, mask: v128): v128 {
-    return v128.load8x8_s(v, 16);
-  }
-  @inline c3(v: usize, high: v128, mask: v128): v128 {
-    return v128.load8x8_s(v, 24);
-  }
-}
-@unmanaged
-class FromQ4_0 {
-  @inline step(): usize {
-    return 16;
-  }
-  @inline center(w: usize): v128 {
-    return v128.load32_splat(w);
-  }
-  @inline shift(): i32 {
-    return 4;
-  }
-  @inline low(v: usize): v128 {
-    return v128.load(v);
-  }
-  @inline high(low: v128): v128 {
-    return i16x8.shr_u(low, 8);
-  }
-  @inline c0(v: usize, low: v128, mask: v128): v128 {
-    return v128.and(low, mask);
-  }
-  @inline c1(v: usize, low: v128, mask: v128): v128 {
-    return v128.and(low, mask);
-  }
-  @inline c2(v: usize, high: v128, mask: v128): v128 {
-    return v128.and(high, mask);
-  }
-  @inline c3(v: usize, high: v128, mask: v128): v128 {
-    return v128.and(high, mask);
-  }
-}
-
-// Number of rows of sums(), as the size of a type (see attention_tile.ts).
-type One = u8;
-type Two = u16;
-
-const NIBBLES = memory.data<u16>([0x0f, 0xf0], 2);
-
-/**
- * out[row][0..hd) = sum over n cells of weight * value, 16 dimensions at a time. w: weights and
- * factors in the layout of block_values_scratch. Sums may wrap on the way (16 * 15 * 32767 * 256,
- * and the centre's part), but the result fits i32.
- */
-function sums<B, Rows>(w: usize, n: i32, v: usize, plane: usize, hd: i32, out: usize, out_row: usize): void {
-  const f = changetype<B>(0);
-  const m0 = v128.load16_splat(NIBBLES);
-  const m1 = v128.load16_splat(NIBBLES, 2);
-  for (let i = 0; i < hd; i += 16, v += plane, out += 64) {
-    let a0 = f.center(w + FACTORS + 4);
-    let a1 = i32x4.shl(a0, f.shift());
-    let a2 = a0;
-    let a3 = a1;
-    let b0 = f.center(w + FACTORS + 12);
-    let b1 = i32x4.shl(b0, f.shift());
-    let b2 = b0;
-    let b3 = b1;
-    let p = w;
-    let q = v;
-    for (const end = v + <usize>((n + 1) >> 1) * f.step(); q < end; q += f.step(), p += 4) {
-      const s = v128.load32_splat(p);
-      const t = sizeof<Rows>() > 1 ? v128.load32_splat(p, WEIGHTS) : s;
-      const low = f.low(q);
-      const high = f.high(low);
-      let c = f.c0(q, low, m0);
-      a0 = i32x4.add(a0, i32x4.dot_i16x8_s(c, s));
-      if (sizeof<Rows>() > 1) b0 = i32x4.add(b0, i32x4.dot_i16x8_s(c, t));
-      c = f.c1(q, low, m1);
-      a1 = i32x4.add(a1, i32x4.dot_i16x8_s(c, s));
-      if (sizeof<Rows>() > 1) b1 = i32x4.add(b1, i32x4.dot_i16x8_s(c, t));
-      c = f.c2(q, high, m0);
-      a2 = i32x4.add(a2, i32x4.dot_i16x8_s(c, s));
-      if (sizeof<Rows>() > 1) b2 = i32x4.add(b2, i32x4.dot_i16x8_s(c, t));
-      c = f.c3(q, high, m1);
-      a3 = i32x4.add(a3, i32x4.dot_i16x8_s(c, s));
-      if (sizeof<Rows>() > 1) b3 = i32x4.add(b3, i32x4.dot_i16x8_s(c, t));
-    }
-    store_scaled(out, v128.load32_splat(w, FACTORS), a0, i32x4.shr_s(a1, f.shift()), a2, i32x4.shr_s(a3, f.shift()));
-    if (sizeof<Rows>() > 1)
-      store_scaled(out + out_row, v128.load32_splat(w, FACTORS + 8), b0, i32x4.shr_s(b1, f.shift()), b2, i32x4.shr_s(b3, f.shift()));
-    if (i & 16) w += BLOCK;
-  }
-}
-
-/** Stores 16 integer sums as f32 times the factor. */
-@inline
-function store_scaled(y: usize, factor: v128, a: v128, b: v128, c: v128, d: v128): void {
-  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(a), factor));
-  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(b), factor), 16);
-  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(c), factor), 32);
-  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(d), factor), 48);
 }

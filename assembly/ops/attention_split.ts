@@ -2,6 +2,7 @@
  * One KV split for one row: scores become probabilities; and the merging of the states of splits.
  * Pointers are to f32.
  */
+import { ATTENTION_STATE } from '../layout';
 import { soft_cap_f32x4 } from '../math';
 import { f16_to_f32, hmax_f32, hsum_f32, madd } from '../simd';
 import { F16 } from '../type/ids';
@@ -12,12 +13,6 @@ import { F16 } from '../type/ids';
  */
 export const LOWEST: f32 = -1e30;
 export const LOG2E: f32 = 1.44269504088896341;
-
-/**
- * Floats before the outputs in a row's state: its maximum (log2), its sum, two unused. Then
- * head_dim outputs.
- */
-export const STATE: i32 = 4;
 
 /**
  * Probabilities are scaled by this power of two. Values of the f16 cache arrive times 2^-112, and
@@ -203,7 +198,7 @@ function fill_row(s: usize, from: i32, to: i32, v: f32): void {
 
 /** Clears a state to that of a row that has seen no key. hd: number of outputs. */
 export function state_clear(state: usize, hd: i32): void {
-  memory.fill(state, 0, <usize>(hd + STATE) << 2);
+  memory.fill(state, 0, <usize>(hd + ATTENTION_STATE) << 2);
   store<f32>(state, LOWEST);
 }
 
@@ -226,7 +221,7 @@ export function state_merge(state: usize, split: usize, hd: i32): void {
   store<f32>(state, load<f32>(state, 4) * a + load<f32>(split, 4) * b, 4);
   const aa = f32x4.splat(a);
   const bb = f32x4.splat(b);
-  for (let i: usize = STATE << 2; i < <usize>(hd + STATE) << 2; i += 16) {
+  for (let i: usize = ATTENTION_STATE << 2; i < <usize>(hd + ATTENTION_STATE) << 2; i += 16) {
     v128.store(state + i, f32x4.add(f32x4.mul(v128.load(state + i), aa), f32x4.mul(v128.load(split + i), bb)));
   }
 }
@@ -248,6 +243,6 @@ export function state_join_sink(state: usize, sink: f32): void {
 export function state_output(state: usize, y: usize, n: i32, scale: f32): void {
   const sum = load<f32>(state, 4);
   const f = sum == 0 ? <f32>0 : scale / sum;
-  const x = state + (STATE << 2);
+  const x = state + (ATTENTION_STATE << 2);
   for (let i: usize = 0; i < <usize>n << 2; i += 4) store<f32>(y + i, load<f32>(x + i) * f);
 }

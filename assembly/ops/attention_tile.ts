@@ -1,3 +1,4 @@
+// Generated from assembly/templates/attention_tile.ts for ROWS = 6 by `npm run generate`: edit the template.
 /**
  * Inner loop of attention, for scores and for values: out[r][0..8) = sum over i of a[i][r] *
  * b[i][0..8), one chain of madds over i.
@@ -8,7 +9,7 @@
  * for a splat of a. f16 needs two more, so it takes at most 4 rows.
  */
 import { madd } from '../simd';
-import { KV_SPLIT } from './kv_cache';
+import { KV_SPLIT } from '../layout';
 import { even_f16, f16_even, f16_mask, odd_f16, store_zipped } from './kv_widen';
 
 // Storage of b. Eight columns are two vectors, x and y: the first and the last four of f32, the
@@ -89,11 +90,12 @@ type One = u8;
 type Two = u16;
 
 /**
- * Computes out[r][0..8 * groups) for R rows and n steps i. Units are bytes.
+ * Adds up products: out[r][c] = sum over i < n of a[r][i] * b[i][c], for R rows r and 8 * groups
+ * columns c. The arguments a_step, b_group and out_row are in bytes.
  *
  *   b   | two groups of 8 columns side by side; 2 * step() from one i to the next, b_group from
  *       | these two groups to the next two
- *   a   | row r of step i at a + i * a_step + r * (4 for Queries, 1024 for Probabilities)
+ *   a   | a[r][i] at a + i * a_step + r * (4 for Queries, 1024 for Probabilities)
  *   out | row r at out + r * out_row, 32 a group
  */
 @inline
@@ -103,71 +105,78 @@ function tile<B, A>(R: i32, a: usize, a_step: usize, n: i32, b: usize, b_group: 
   const mask = f16_mask();
   const even = f16_even();
   for (let g = 0; g < groups; g++, out += 32) {
-    let a0 = zero;
-    let a1 = zero;
-    let b0 = zero;
-    let b1 = zero;
-    let c0 = zero;
-    let c1 = zero;
-    let d0 = zero;
-    let d1 = zero;
-    let e0 = zero;
-    let e1 = zero;
-    let f0 = zero;
-    let f1 = zero;
+    let s00 = zero;
+    let s01 = zero;
+    let s10 = zero;
+    let s11 = zero;
+    let s20 = zero;
+    let s21 = zero;
+    let s30 = zero;
+    let s31 = zero;
+    let s40 = zero;
+    let s41 = zero;
+    let s50 = zero;
+    let s51 = zero;
     let p = a;
     let q = b;
     for (const end = b + <usize>n * 2 * f.step(); q < end; q += 2 * f.step(), p += a_step) {
       const w = f.load(q);
       const x = f.x(w, even, mask);
       const y = f.y(q, w, mask);
-      let s = v128.load32_splat(p);
-      a0 = madd(x, s, a0);
-      a1 = madd(y, s, a1);
+      let t: v128;
+      if (R > 0) {
+        t = v128.load32_splat(p, isInteger<A>() ? 0 : 0);
+        s00 = madd(x, t, s00);
+        s01 = madd(y, t, s01);
+      }
       if (R > 1) {
-        s = v128.load32_splat(p, isInteger<A>() ? 4 : 1024);
-        b0 = madd(x, s, b0);
-        b1 = madd(y, s, b1);
+        t = v128.load32_splat(p, isInteger<A>() ? 4 : 1024);
+        s10 = madd(x, t, s10);
+        s11 = madd(y, t, s11);
       }
       if (R > 2) {
-        s = v128.load32_splat(p, isInteger<A>() ? 8 : 2048);
-        c0 = madd(x, s, c0);
-        c1 = madd(y, s, c1);
+        t = v128.load32_splat(p, isInteger<A>() ? 8 : 2048);
+        s20 = madd(x, t, s20);
+        s21 = madd(y, t, s21);
       }
       if (R > 3) {
-        s = v128.load32_splat(p, isInteger<A>() ? 12 : 3072);
-        d0 = madd(x, s, d0);
-        d1 = madd(y, s, d1);
+        t = v128.load32_splat(p, isInteger<A>() ? 12 : 3072);
+        s30 = madd(x, t, s30);
+        s31 = madd(y, t, s31);
       }
       if (R > 4) {
-        s = v128.load32_splat(p, isInteger<A>() ? 16 : 4096);
-        e0 = madd(x, s, e0);
-        e1 = madd(y, s, e1);
-        s = v128.load32_splat(p, isInteger<A>() ? 20 : 5120);
-        f0 = madd(x, s, f0);
-        f1 = madd(y, s, f1);
+        t = v128.load32_splat(p, isInteger<A>() ? 16 : 4096);
+        s40 = madd(x, t, s40);
+        s41 = madd(y, t, s41);
+      }
+      if (R > 5) {
+        t = v128.load32_splat(p, isInteger<A>() ? 20 : 5120);
+        s50 = madd(x, t, s50);
+        s51 = madd(y, t, s51);
       }
     }
     b += g & 1 ? b_group - f.step() : f.step();
     let o = out;
-    f.store(o, a0, a1);
+    f.store(o, s00, s01);
     if (R > 1) {
       o += out_row;
-      f.store(o, b0, b1);
+      f.store(o, s10, s11);
     }
     if (R > 2) {
       o += out_row;
-      f.store(o, c0, c1);
+      f.store(o, s20, s21);
     }
     if (R > 3) {
       o += out_row;
-      f.store(o, d0, d1);
+      f.store(o, s30, s31);
     }
     if (R > 4) {
       o += out_row;
-      f.store(o, e0, e1);
+      f.store(o, s40, s41);
+    }
+    if (R > 5) {
       o += out_row;
-      f.store(o, f0, f1);
+      f.store(o, s50, s51);
     }
   }
 }
@@ -185,36 +194,38 @@ function pair<B, A, Rows>(a: usize, a_step: usize, n: i32, b: usize, b_group: us
   const even = f16_even();
   const first = out;
   for (let g = 0; g < groups; g += 2, b += b_group, out += 64) {
-    let a0 = zero;
-    let a1 = zero;
-    let a2 = zero;
-    let a3 = zero;
-    let b0 = zero;
-    let b1 = zero;
-    let b2 = zero;
-    let b3 = zero;
+    let s00 = zero;
+    let s01 = zero;
+    let s02 = zero;
+    let s03 = zero;
+    let s10 = zero;
+    let s11 = zero;
+    let s12 = zero;
+    let s13 = zero;
     let p = a;
     let q = b;
     for (const end = b + <usize>n * 2 * f.step(); q < end; q += 2 * f.step(), p += a_step) {
-      const s = v128.load32_splat(p);
-      const t = sizeof<Rows>() > 1 ? v128.load32_splat(p, isInteger<A>() ? 4 : 1024) : s;
-      let w = f.load(q);
-      let c = f.x(w, even, mask);
-      a0 = madd(c, s, a0);
-      if (sizeof<Rows>() > 1) b0 = madd(c, t, b0);
-      c = f.y(q, w, mask);
-      a1 = madd(c, s, a1);
-      if (sizeof<Rows>() > 1) b1 = madd(c, t, b1);
-      w = f.load(q + f.step());
+      const t0 = v128.load32_splat(p);
+      const t1 = sizeof<Rows>() > 1 ? v128.load32_splat(p, isInteger<A>() ? 4 : 1024) : t0;
+      let w: v128;
+      let c: v128;
+      w = f.load(q + 0 * f.step());
       c = f.x(w, even, mask);
-      a2 = madd(c, s, a2);
-      if (sizeof<Rows>() > 1) b2 = madd(c, t, b2);
-      c = f.y(q + f.step(), w, mask);
-      a3 = madd(c, s, a3);
-      if (sizeof<Rows>() > 1) b3 = madd(c, t, b3);
+      if (sizeof<Rows>() > 0) s00 = madd(c, t0, s00);
+      if (sizeof<Rows>() > 1) s10 = madd(c, t1, s10);
+      c = f.y(q + 0 * f.step(), w, mask);
+      if (sizeof<Rows>() > 0) s01 = madd(c, t0, s01);
+      if (sizeof<Rows>() > 1) s11 = madd(c, t1, s11);
+      w = f.load(q + 1 * f.step());
+      c = f.x(w, even, mask);
+      if (sizeof<Rows>() > 0) s02 = madd(c, t0, s02);
+      if (sizeof<Rows>() > 1) s12 = madd(c, t1, s12);
+      c = f.y(q + 1 * f.step(), w, mask);
+      if (sizeof<Rows>() > 0) s03 = madd(c, t0, s03);
+      if (sizeof<Rows>() > 1) s13 = madd(c, t1, s13);
     }
-    f.store_two(out, a0, a1, a2, a3);
-    if (sizeof<Rows>() > 1) f.store_two(out + out_row, b0, b1, b2, b3);
+    f.store_two(out, s00, s01, s02, s03);
+    if (sizeof<Rows>() > 1) f.store_two(out + out_row, s10, s11, s12, s13);
   }
   f.in_order(first, groups >> 1);
   if (sizeof<Rows>() > 1) f.in_order(first + out_row, groups >> 1);

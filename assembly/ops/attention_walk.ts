@@ -3,13 +3,21 @@
  * KV splits. For each split a row gets scores, probabilities and outputs, which are its state. The
  * state is merged with that of the splits before, or stored if an item is one split.
  */
+import {
+  ATTENTION_ROWS_BLOCK,
+  ATTENTION_ROWS_ITEM,
+  ATTENTION_ROWS_TILE,
+  ATTENTION_ROWS_WIDEN,
+  ATTENTION_STATE,
+  KV_SPLIT,
+  K_CELLS,
+} from '../layout';
 import { FETCHES, touch } from '../matmul/rows_8x1';
-import { F16, F32, type_size } from '../type/ids';
+import { F16, F32, has_blocks, type_size } from '../type/ids';
 import { Op, row_of } from '../runtime/tensor';
 import { params_of } from './attention_params';
 import {
   LOG2E,
-  STATE,
   alibi_row,
   distance_row,
   cap_row,
@@ -20,26 +28,20 @@ import {
   state_merge,
   state_output,
 } from './attention_split';
-import { BLOCK_ROWS, block_scores, block_scores_scratch, block_values, block_values_scratch, quantize_query } from './attention_blocks';
+import { block_scores, block_scores_scratch, block_values, block_values_scratch, quantize_query } from './attention_blocks';
 import { FromF16, FromF32, score_row, score_tile, tile_rows, value_tile } from './attention_tile';
 import { fwht_row } from './fwht';
-import { K_CELLS, KV_SPLIT, has_blocks, has_rows, k_group, v_cell, v_plane, v_scales } from './kv_cache';
-import { WIDEN_ROWS, widen_f16, widen_k_rows, widen_v, widen_v_rows } from './kv_widen';
+import { has_rows, k_group, v_cell, v_plane, v_scales } from './kv_cache';
+import { widen_f16, widen_k_rows, widen_v, widen_v_rows } from './kv_widen';
 
-/**
- * Rows of a prompt's work item: 8 tiles of 6 rows share a split of K and V that is widened to f32
- * once.
- */
-export const ITEM_ROWS: i32 = 48;
-/** Most rows for which each tile widens f16 in registers. */
+/** Maximum number of rows for which each tile widens f16 in registers. */
 const DIRECT_ROWS: i32 = 8;
-const TILE_ROWS: i32 = 6;
 
 /**
  * Bytes of a thread's scratch. All of it is f32:
  *
- *   queries [ITEM_ROWS][hd_k] | scores [ITEM_ROWS][KV_SPLIT] | a split's states [TILE_ROWS]
- *   | merged states [ITEM_ROWS] | K [KV_SPLIT][hd_k] | V [KV_SPLIT][hd_v]
+ *   queries [ATTENTION_ROWS_ITEM][hd_k] | scores [ATTENTION_ROWS_ITEM][KV_SPLIT] | a split's states [ATTENTION_ROWS_TILE]
+ *   | merged states [ATTENTION_ROWS_ITEM] | K [KV_SPLIT][hd_k] | V [KV_SPLIT][hd_v]
  *
  * For block types, the scratch of attention_blocks.ts takes the place of K and V. Before a split's
  * states are computed, their place holds rows that are being widened.
@@ -49,19 +51,19 @@ export function attention_scratch(hd_k: i32, hd_v: i32): i32 {
 }
 @inline
 function scores_at(hd_k: i32): i32 {
-  return ITEM_ROWS * hd_k * 4;
+  return ATTENTION_ROWS_ITEM * hd_k * 4;
 }
 @inline
 function states_at(hd_k: i32): i32 {
-  return scores_at(hd_k) + ITEM_ROWS * KV_SPLIT * 4;
+  return scores_at(hd_k) + ATTENTION_ROWS_ITEM * KV_SPLIT * 4;
 }
 @inline
 function merged_at(hd_k: i32, hd_v: i32): i32 {
-  return states_at(hd_k) + max(TILE_ROWS * (hd_v + STATE), WIDEN_ROWS * max(hd_k, hd_v)) * 4;
+  return states_at(hd_k) + max(ATTENTION_ROWS_TILE * (hd_v + ATTENTION_STATE), ATTENTION_ROWS_WIDEN * max(hd_k, hd_v)) * 4;
 }
 @inline
 function k_at(hd_k: i32, hd_v: i32): i32 {
-  return merged_at(hd_k, hd_v) + ITEM_ROWS * (hd_v + STATE) * 4;
+  return merged_at(hd_k, hd_v) + ATTENTION_ROWS_ITEM * (hd_v + ATTENTION_STATE) * 4;
 }
 @inline
 function v_at(hd_k: i32, hd_v: i32): i32 {
@@ -69,8 +71,8 @@ function v_at(hd_k: i32, hd_v: i32): i32 {
 }
 
 /**
- * Number of cells that token t sees, counted from its sequence's first: up to its own, or up to the
- * end of a window to both sides.
+ * Number of cells from the first of token t's sequence to the last that the token sees: its own, or
+ * the end of a window to both sides.
  */
 @inline
 export function visible(op: Op, t: i32): i32 {
@@ -126,7 +128,7 @@ export function walk(op: Op, kvh: i32, from: i32, to: i32, only_split: i32, load
   const many = rows > DIRECT_ROWS;
   const k_f16 = k_type == F16 && !many;
   const v_f16 = v_type == F16 && !many;
-  const state_bytes = <usize>(hd_v + STATE) << 2;
+  const state_bytes = <usize>(hd_v + ATTENTION_STATE) << 2;
   const merged = scratch + merged_at(hd_k, hd_v);
   if (!loaded) load_queries(op, kvh, from, to, k_f16 || v_f16, scratch);
   let start = i32.MAX_VALUE;
@@ -225,8 +227,8 @@ function load_queries(op: Op, kvh: i32, from: i32, to: i32, f16: bool, scratch: 
 }
 
 /**
- * Computes the states of one split for a tile of rows. r0 is number `at` of the walk. States of
- * rows that see nothing of the split stay undefined.
+ * Computes the states of one split for a tile of rows that begins with row r0 of the kv head, which
+ * is row `at` in the scratch. The states of rows that see no cell of the split are undefined.
  */
 function split_tile(
   op: Op,
@@ -250,7 +252,7 @@ function split_tile(
   const q = scratch + <usize>((at * hd_k) << 2);
   const s = scratch + scores_at(hd_k) + <usize>((at * KV_SPLIT) << 2);
   const states = scratch + states_at(hd_k);
-  const state_bytes = <usize>(hd_v + STATE) << 2;
+  const state_bytes = <usize>(hd_v + ATTENTION_STATE) << 2;
   const n = min(KV_SPLIT, visible_of(op, r0, rows, rep) - split * KV_SPLIT);
   const width = (n + K_CELLS - 1) & -K_CELLS;
   if (n <= 0) return;
@@ -270,13 +272,13 @@ function split_tile(
     else score_row<FromF32>(q + (<usize>i << 2), <usize>rows << 2, hd_k, k, width >> 3, row);
     softmax(op, kvh, split, r0 + i, row, width, state, false, 0);
   }
-  const out = states + (STATE << 2);
+  const out = states + (ATTENTION_STATE << 2);
   if (has_blocks(v_type)) {
     const step = <usize>min(KV_SPLIT, p.cells) << 1;
-    for (let i = 0; i < rows; i += BLOCK_ROWS) {
+    for (let i = 0; i < rows; i += ATTENTION_ROWS_BLOCK) {
       block_values(
         v_type,
-        min(BLOCK_ROWS, rows - i),
+        min(ATTENTION_ROWS_BLOCK, rows - i),
         s + <usize>((i * KV_SPLIT) << 2),
         n,
         v,
@@ -293,7 +295,7 @@ function split_tile(
   else value_tile<FromF32>(rows, s, n, v, plane, hd_v, out, state_bytes);
 }
 
-/** Most cells that any of the rows sees. */
+/** Largest number of cells that one of the rows sees. */
 function visible_of(op: Op, r0: i32, rows: i32, rep: i32): i32 {
   let n = 0;
   for (let t = r0 / rep; t <= (r0 + rows - 1) / rep; t++) n = max(n, visible(op, t));

@@ -6,39 +6,28 @@
  * order. The f32 of a 4-bit code has at most two nonzero bytes. These are looked up, which takes
  * half as many instructions as widening and converting.
  */
+import {
+  AXPY_AS_F32,
+  AXPY_AT_ONCE,
+  AXPY_SCRATCH_ADDRESSES,
+  AXPY_SCRATCH_FACTORS,
+  AXPY_SCRATCH_LIST,
+  AXPY_SCRATCH_ROWS,
+  AXPY_STRETCH,
+  AXPY_STRIPE,
+  FETCHED_AT_ONCE,
+  SPARSE_TURN_AXPY,
+} from '../layout';
 import { act_row_size, quantize_act } from '../matmul/act';
-import { FETCHED_AT_ONCE, takes_rows, touch_rows } from '../matmul/rows_8x1';
+import { touch_rows } from '../matmul/rows_8x1';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, row_of } from '../runtime/tensor';
-import { f16x4_to_f32x4, held, lookup16, madd } from '../simd';
-import { F32, Q8_0, blck_size, type_size } from '../type/ids';
+import { f16x4_to_f32x4, lookup16, madd, splat_u6 } from '../simd';
+import { F32, Q8_0, blck_size, takes_rows, type_size } from '../type/ids';
 import { dequantize_row } from '../type/traits';
 import { count_elements, dense_rows, is_dense, list_elements, row_at } from './sparse';
 
-/**
- * If more than this many rows of 16 are selected and there are packed weights, their product is
- * faster (src/graph/layout.ts SPARSE_TURN).
- */
-const TURN: i32 = 3;
-/** Rows that are added at once, for block types and for types converted to f32. */
-const AT_ONCE: i32 = 16;
-const AS_F32: i32 = 4;
-/** Columns whose sums, together with rows as f32, fit the L1 cache. */
-const STRIPE: i32 = 512;
-const STRIPE_BYTES: usize = <usize>STRIPE << 2;
-/**
- * Elements of a column whose rows are added at a time. Their rows (a thread's columns) are still in
- * the L2 cache for the next token.
- */
-const STRETCH: i32 = 512;
-/**
- * Offsets in the scratch: addresses of rows, after their elements; elements times scales; rows as
- * f32; the list of a stretch.
- */
-const ADDRESSES: usize = <usize>AT_ONCE << 2;
-const FACTORS: usize = 2 * ADDRESSES;
-const ROWS_AT: usize = 3 * ADDRESSES;
-const LIST_AT: usize = ROWS_AT + AS_F32 * STRIPE_BYTES;
+const STRIPE_BYTES: usize = <usize>AXPY_STRIPE << 2;
 /** An element below it times any finite f16 is finite. */
 const MOST: f32 = 2.5961484e33; // 2^111
 
@@ -46,7 +35,7 @@ const MOST: f32 = 2.5961484e33; // 2^111
  * dst [n, tokens] f32: for each column of src1 (f32), the sum of the selected rows of src0 [n,
  * rows], plain, each times its element of src1. Rows are selected by their elements of src2
  * (list_elements); one element stands for p2 rows. The order is ascending, one chain y = madd(w, x,
- * y) as in gemm_f32.ts. Elements that are 0 add nothing. Threads divide the columns of src0.
+ * y) as in gemm_f32_8x4.ts. Elements that are 0 add nothing. Threads divide the columns of src0.
  *
  * src4: the same weights packed, not transposed, for columns with many selected rows. p3: the type
  * of activations for its products. p4: true if its weights are prefetched (mul_mat_packed.ts).
@@ -62,7 +51,7 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   if (from >= to) return;
   for (let t = 0, t0 = 0; t <= op.dst.ne1; t++) {
     const last = t == op.dst.ne1;
-    if (!last && !is_dense(dense, changetype<usize>(dense) ? count_elements(op, t, 0, op.src2.ne0) : 0, w.ne1, TURN)) continue;
+    if (!last && !is_dense(dense, changetype<usize>(dense) ? count_elements(op, t, 0, op.src2.ne0) : 0, w.ne1, SPARSE_TURN_AXPY)) continue;
     some_columns(op, t0, t, from, to, scratch);
     if (last) return;
     t0 = t + 1;
@@ -81,19 +70,19 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
 /** Computes columns [from, to) of the sums of tokens [t0, t1). */
 function some_columns(op: Op, t0: i32, t1: i32, from: i32, to: i32, scratch: usize): void {
   const n = op.src2.ne0;
-  const list = scratch + LIST_AT;
-  // Number of pending rows of block types. They are added when AT_ONCE are pending or the token
+  const list = scratch + AXPY_SCRATCH_LIST;
+  // Number of pending rows of block types. They are added when AXPY_AT_ONCE are pending or the token
   // changes.
   let waiting = 0;
-  for (let i = 0; i < n; i += STRETCH) {
+  for (let i = 0; i < n; i += AXPY_STRETCH) {
     for (let t = t0; t < t1; t++) {
       if (i == 0) memory.fill(row_of(op.dst, t, 0, 0) + (<usize>from << 2), 0, <usize>(to - from) << 2);
-      const end = list + (<usize>list_elements(op, t, i, min(i + STRETCH, n), list) << 2);
+      const end = list + (<usize>list_elements(op, t, i, min(i + AXPY_STRETCH, n), list) << 2);
       const blocks = takes_rows(op.src0.type) && are_small(op, t, list, end);
       if (!blocks) waiting = add_waiting(op, t, waiting, from, to, scratch);
-      const step = blocks ? to - from : STRIPE;
+      const step = blocks ? to - from : AXPY_STRIPE;
       for (let c = from; c < to; c += step) waiting = stripe(op, t, blocks, list, end, c, min(step, to - c), waiting, scratch);
-      if (t1 - t0 > 1 || i + STRETCH >= n) waiting = add_waiting(op, t, waiting, from, to, scratch);
+      if (t1 - t0 > 1 || i + AXPY_STRETCH >= n) waiting = add_waiting(op, t, waiting, from, to, scratch);
     }
   }
 }
@@ -124,7 +113,7 @@ function stripe(op: Op, t: i32, blocks: bool, list: usize, end: usize, c: i32, n
   const w = op.src0.data + <usize>(<u32>c / blck_size(type)) * type_size(type);
   const x = row_of(op.src1, t, 0, 0);
   const y = row_of(op.dst, t, 0, 0) + (<usize>c << 2);
-  const most = blocks ? AT_ONCE : AS_F32;
+  const most = blocks ? AXPY_AT_ONCE : AXPY_AS_F32;
   for (let p = list; p != end; p += 4) {
     for (let i = load<i32>(p) * op.p2, last = i + op.p2; i < last; i++) {
       const v = load<f32>(x + (<usize>i << 2));
@@ -132,12 +121,12 @@ function stripe(op: Op, t: i32, blocks: bool, list: usize, end: usize, c: i32, n
       const at = scratch + (<usize>rows << 2);
       let row = w + <usize>row_at(op.src3, i) * op.src0.nb1;
       if (!blocks && type != F32) {
-        const f32s = scratch + ROWS_AT + <usize>rows * STRIPE_BYTES;
+        const f32s = scratch + AXPY_SCRATCH_ROWS + <usize>rows * STRIPE_BYTES;
         dequantize_row(type, row, f32s, n);
         row = f32s;
       }
       store<f32>(at, v);
-      store<usize>(at, row, ADDRESSES);
+      store<usize>(at, row, AXPY_SCRATCH_ADDRESSES);
       if (++rows < most) continue;
       if (blocks) add_blocks(type, y, n, scratch, rows);
       else add_four(y, n, scratch);
@@ -145,7 +134,7 @@ function stripe(op: Op, t: i32, blocks: bool, list: usize, end: usize, c: i32, n
     }
   }
   if (blocks) return rows;
-  for (let at = scratch; rows > 0; rows--, at += 4) add_one(y, n, load<usize>(at, ADDRESSES), at);
+  for (let at = scratch; rows > 0; rows--, at += 4) add_one(y, n, load<usize>(at, AXPY_SCRATCH_ADDRESSES), at);
   return 0;
 }
 
@@ -159,16 +148,17 @@ function add_blocks(type: u32, y: usize, n: i32, rows: usize, count: i32): void 
   // Scales are loaded by fours and rows prefetched by eights. A valid row's address fills the
   // places after the last row.
   const fetched = (count + FETCHED_AT_ONCE - 1) & -FETCHED_AT_ONCE;
-  for (let i = last; i != rows + (<usize>fetched << 2); i += 4) store<usize>(i, load<usize>(rows, ADDRESSES), ADDRESSES);
-  touch_rows(rows + ADDRESSES, fetched, <usize>(n >> 5) * bytes, rows + ROWS_AT);
+  for (let i = last; i != rows + (<usize>fetched << 2); i += 4)
+    store<usize>(i, load<usize>(rows, AXPY_SCRATCH_ADDRESSES), AXPY_SCRATCH_ADDRESSES);
+  touch_rows(rows + AXPY_SCRATCH_ADDRESSES, fetched, <usize>(n >> 5) * bytes, rows + AXPY_SCRATCH_ROWS);
   for (let at: usize = 0; n > 0; n -= 32, at += bytes, y += 128) {
     for (let i = rows; i < last; i += 16) {
-      let d = v128.load16_splat(load<usize>(i, ADDRESSES) + at);
-      d = v128.load16_lane(load<usize>(i, ADDRESSES + 4) + at, d, 3);
-      d = v128.load16_lane(load<usize>(i, ADDRESSES + 8) + at, d, 5);
-      d = v128.load16_lane(load<usize>(i, ADDRESSES + 12) + at, d, 7);
+      let d = v128.load16_splat(load<usize>(i, AXPY_SCRATCH_ADDRESSES) + at);
+      d = v128.load16_lane(load<usize>(i, AXPY_SCRATCH_ADDRESSES + 4) + at, d, 3);
+      d = v128.load16_lane(load<usize>(i, AXPY_SCRATCH_ADDRESSES + 8) + at, d, 5);
+      d = v128.load16_lane(load<usize>(i, AXPY_SCRATCH_ADDRESSES + 12) + at, d, 7);
       d = i32x4.shr_s(d, 16);
-      v128.store(i, f32x4.mul(f16x4_to_f32x4(d), v128.load(i)), FACTORS);
+      v128.store(i, f32x4.mul(f16x4_to_f32x4(d), v128.load(i)), AXPY_SCRATCH_FACTORS);
     }
     if (type == Q8_0) add_block<Q8>(y, at, rows, last);
     else add_block<Q4>(y, at, rows, last);
@@ -207,8 +197,8 @@ function add_bytes(y: usize, at: usize, rows: usize, last: usize): void {
   let y2 = v128.load(y, 32);
   let y3 = v128.load(y, 48);
   for (let i = rows; i != last; i += 4) {
-    const p = load<usize>(i, ADDRESSES) + at;
-    const x = v128.load32_splat(i, FACTORS);
+    const p = load<usize>(i, AXPY_SCRATCH_ADDRESSES) + at;
+    const x = v128.load32_splat(i, AXPY_SCRATCH_FACTORS);
     const first = v128.load8x8_s(p);
     const second = v128.load8x8_s(p, 8);
     y0 = madd(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(first)), x, y0);
@@ -230,7 +220,7 @@ function add_bytes(y: usize, at: usize, rows: usize, last: usize): void {
  */
 @inline
 function add_halves(y: usize, at: usize, rows: usize, last: usize, upper: bool): void {
-  const mask = held(15);
+  const mask = splat_u6(15);
   const upper_half = v128.load32_splat(UPPER_HALF);
   const thirds = v128.load(THIRD);
   const fourths = v128.load(FOURTH);
@@ -243,8 +233,8 @@ function add_halves(y: usize, at: usize, rows: usize, last: usize, upper: bool):
   let y2 = v128.shuffle<i32>(a, b, 0, 2, 4, 6);
   let y3 = v128.shuffle<i32>(a, b, 1, 3, 5, 7);
   for (let i = rows; i != last; i += 4) {
-    const bytes = v128.load(load<usize>(i, ADDRESSES) + at);
-    const x = v128.load32_splat(i, FACTORS);
+    const bytes = v128.load(load<usize>(i, AXPY_SCRATCH_ADDRESSES) + at);
+    const x = v128.load32_splat(i, AXPY_SCRATCH_FACTORS);
     const codes = v128.and(upper ? i16x8.shr_u(bytes, 4) : bytes, mask);
     const third = lookup16(thirds, codes);
     const fourth = lookup16(fourths, codes);
@@ -267,10 +257,10 @@ function add_four(y: usize, n: i32, four: usize): void {
   const x1 = v128.load32_splat(four, 4);
   const x2 = v128.load32_splat(four, 8);
   const x3 = v128.load32_splat(four, 12);
-  let p0 = load<usize>(four, ADDRESSES);
-  const d1 = load<usize>(four, ADDRESSES + 4) - p0;
-  const d2 = load<usize>(four, ADDRESSES + 8) - p0;
-  const d3 = load<usize>(four, ADDRESSES + 12) - p0;
+  let p0 = load<usize>(four, AXPY_SCRATCH_ADDRESSES);
+  const d1 = load<usize>(four, AXPY_SCRATCH_ADDRESSES + 4) - p0;
+  const d2 = load<usize>(four, AXPY_SCRATCH_ADDRESSES + 8) - p0;
+  const d3 = load<usize>(four, AXPY_SCRATCH_ADDRESSES + 12) - p0;
   for (const end = y + (<usize>(n & -4) << 2); y != end; y += 16, p0 += 16) {
     const s = madd(v128.load(p0 + d1), x1, madd(v128.load(p0), x0, v128.load(y)));
     v128.store(y, madd(v128.load(p0 + d3), x3, madd(v128.load(p0 + d2), x2, s)));

@@ -3,38 +3,39 @@
  * dst's. f32, any strides; dst may be src0. Leading dimensions that are contiguous in all three
  * tensors, and not repeated, are merged into one loop.
  */
+import { BINARY_ADD, BINARY_DIV, BINARY_MUL, BINARY_REPEAT, BINARY_SUB } from '../layout';
 import { range_start, range_end } from '../runtime/schedule';
 import { Op, fill_nan, joins, row_of } from '../runtime/tensor';
 
-// Codes: src/graph/layout.ts BINARY.
+// Operations of BINARY.
 @unmanaged
 class Add {
-  /* 0 */ @inline f(a: v128, b: v128): v128 {
+  @inline f(a: v128, b: v128): v128 {
     return f32x4.add(a, b);
   }
 }
 @unmanaged
 class Sub {
-  /* 1 */ @inline f(a: v128, b: v128): v128 {
+  @inline f(a: v128, b: v128): v128 {
     return f32x4.sub(a, b);
   }
 }
 @unmanaged
 class Mul {
-  /* 2 */ @inline f(a: v128, b: v128): v128 {
+  @inline f(a: v128, b: v128): v128 {
     return f32x4.mul(a, b);
   }
 }
 @unmanaged
 class Div {
-  /* 3 */ @inline f(a: v128, b: v128): v128 {
+  @inline f(a: v128, b: v128): v128 {
     return f32x4.div(a, b);
   }
 }
 /** repeat: src0 is ignored. */
 @unmanaged
 class Second {
-  /* 4 */ @inline f(a: v128, b: v128): v128 {
+  @inline f(a: v128, b: v128): v128 {
     return b;
   }
 }
@@ -120,11 +121,11 @@ function row(op: Op, a: usize, b: usize, y: usize, n: i32, m: i32): void {
   for (let i = 0; i < n; i += run) {
     // prettier-ignore
     switch (op.p0) {
-      case 0: vectors<Add>(a, b, y, bytes, one); break;
-      case 1: vectors<Sub>(a, b, y, bytes, one); break;
-      case 2: vectors<Mul>(a, b, y, bytes, one); break;
-      case 3: vectors<Div>(a, b, y, bytes, one); break;
-      case 4: vectors<Second>(a, b, y, bytes, one); break;
+      case BINARY_ADD: vectors<Add>(a, b, y, bytes, one); break;
+      case BINARY_SUB: vectors<Sub>(a, b, y, bytes, one); break;
+      case BINARY_MUL: vectors<Mul>(a, b, y, bytes, one); break;
+      case BINARY_DIV: vectors<Div>(a, b, y, bytes, one); break;
+      case BINARY_REPEAT: vectors<Second>(a, b, y, bytes, one); break;
       default: unreachable();
     }
     a += bytes;
@@ -154,6 +155,6 @@ function elements(code: i32, a: usize, sa: usize, b: usize, sb: usize, y: usize,
   for (let i = 0; i < n; i++, a += sa, y += sy) {
     const u = load<f32>(a);
     const v = load<f32>(b + <usize>(i % m) * sb);
-    store<f32>(y, code == 0 ? u + v : code == 1 ? u - v : code == 2 ? u * v : code == 3 ? u / v : v);
+    store<f32>(y, code == BINARY_ADD ? u + v : code == BINARY_SUB ? u - v : code == BINARY_MUL ? u * v : code == BINARY_DIV ? u / v : v);
   }
 }

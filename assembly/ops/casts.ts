@@ -4,7 +4,8 @@
  * over memory and a barrier. The lowering (src/graph/lower.ts) requests casts if dst is contiguous.
  * op.casts is the first of a list of tensors, linked by `next`.
  */
-import { TYPE_ACT, act_block, quantize_act } from '../matmul/act';
+import { TYPE_ACT } from '../layout';
+import { act_block, quantize_act } from '../matmul/act';
 import { Op, Tensor, row_of } from '../runtime/tensor';
 import { blck_size, type_size } from '../type/ids';
 import { quantize_activations } from '../type/quantize';

@@ -2,22 +2,14 @@
  * Copies of rows and elements between types and layouts: get_rows, set_rows, quantize, cpy (dup,
  * cont).
  */
-import { TYPE_ACT, quantize_act } from '../matmul/act';
+import { COPY_CHUNK, COPY_CONVERT, COPY_ELEMENTS, COPY_ROWS, COPY_SCRATCH, COPY_ZEROS, LAYOUT_PACKED, TYPE_ACT } from '../layout';
+import { quantize_act } from '../matmul/act';
 import { packed_row } from '../matmul/packed';
 import { range_start, range_end } from '../runtime/schedule';
-import { LAYOUT_PACKED, Op, fill_nan, nrows, row_at, row_of } from '../runtime/tensor';
+import { Op, fill_nan, nrows, row_at, row_of } from '../runtime/tensor';
 import { quantize_activations } from '../type/quantize';
 import { I64, type_size } from '../type/ids';
 import { dequantize_row, from_float } from '../type/traits';
-
-/**
- * Elements converted at a time, as f32 in the scratch: 1 KiB, whole blocks of every type
- * (src/graph/layout.ts COPY_SCRATCH).
- */
-const CHUNK: i32 = 256;
-/** Offset of the quantisers' work area in the scratch: after those elements. */
-@inline
-const WORK: usize = 1024;
 
 /**
  * dst[:, i1, i2, i3] = row src1[i1, i2, i3] of src0[.., i2, i3] as f32. src0: any type [n, m, ne2,
@@ -87,16 +79,15 @@ function to_type(activations: bool, type: u32, x: usize, y: usize, k: i32, work:
 }
 
 /**
- * Copies the elements of src0, in order, to those of dst, in order. p0 is the mode
- * (src/graph/layout.ts COPY):
- *   0  rows of the same type and length: p1 bytes each
- *   1  elements of p1 bytes, any strides and shapes
- *   2  rows of the same length, contiguous elements: p1 and p2 are the bytes of CHUNK elements of
- *      src0 and dst
- *   3  elements of src0 (f32, f16, bf16) with any strides to rows of another type or shape, p2 as
- *      above; p2 = 0: to single elements
- *   4  no src0: rows of p1 bytes become 0
- * p3, with 2 and 3: 1 if an integer product reads dst.
+ * Copies the elements of src0, in order, to those of dst, in order. p0 is the mode:
+ *   COPY_ROWS      rows of the same type and length: p1 bytes each
+ *   COPY_ELEMENTS  elements of p1 bytes, any strides and shapes
+ *   COPY_CONVERT   rows of the same length, contiguous elements: p1 and p2 are the bytes of
+ *                  COPY_CHUNK elements of src0 and dst
+ *   COPY_GATHER    elements of src0 (f32, f16, bf16) with any strides to rows of another type or
+ *                  shape, p2 as above; p2 = 0: to single elements
+ *   COPY_ZEROS     no src0: rows of p1 bytes become 0
+ * p3, with COPY_CONVERT and COPY_GATHER: 1 if an integer product reads dst.
  */
 export function cpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0;
@@ -106,10 +97,10 @@ export function cpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const to = range_end(rows, ith, nth);
   for (let r = range_start(rows, ith, nth); r < to; r++) {
     const y = row_at(dst, r);
-    if (mode == 0) memory.copy(y, row_at(src0, r), op.p1);
-    else if (mode == 1) copy_elements(op, r, y);
-    else if (mode == 4) memory.fill(y, 0, op.p1);
-    else if (mode == 2) convert_row(op, row_at(src0, r), y, scratch);
+    if (mode == COPY_ROWS) memory.copy(y, row_at(src0, r), op.p1);
+    else if (mode == COPY_ELEMENTS) copy_elements(op, r, y);
+    else if (mode == COPY_ZEROS) memory.fill(y, 0, op.p1);
+    else if (mode == COPY_CONVERT) convert_row(op, row_at(src0, r), y, scratch);
     else gather_row(op, r, y, scratch);
   }
 }
@@ -118,10 +109,10 @@ function convert_row(op: Op, x: usize, y: usize, scratch: usize): void {
   const from = op.src0.type;
   const to = op.dst.type;
   const n = op.dst.ne0;
-  for (let i = 0; i < n; i += CHUNK, x += op.p1, y += op.p2) {
-    const k = min(CHUNK, n - i);
+  for (let i = 0; i < n; i += COPY_CHUNK, x += op.p1, y += op.p2) {
+    const k = min(COPY_CHUNK, n - i);
     dequantize_row(from, x, scratch, k);
-    to_type(op.p3 != 0, to, scratch, y, k, scratch + WORK);
+    to_type(op.p3 != 0, to, scratch, y, k, scratch + COPY_SCRATCH);
   }
 }
 
@@ -149,7 +140,7 @@ function gather_row(op: Op, r: i32, y: usize, scratch: usize): void {
   const src0 = op.src0;
   const dst = op.dst;
   const n = dst.ne0;
-  const chunk = op.p2 ? CHUNK : 1;
+  const chunk = op.p2 ? COPY_CHUNK : 1;
   const step = op.p2 ? op.p2 : dst.nb0;
   let i = r * n;
   let i0 = i % src0.ne0;
@@ -165,6 +156,6 @@ function gather_row(op: Op, r: i32, y: usize, scratch: usize): void {
       dequantize_row(src0.type, x, scratch + (<usize>e << 2), 1);
       i0++;
     }
-    to_type(op.p3 != 0, dst.type, scratch, y, k, scratch + WORK);
+    to_type(op.p3 != 0, dst.type, scratch, y, k, scratch + COPY_SCRATCH);
   }
 }

@@ -1,3 +1,4 @@
+// Generated from assembly/templates/fwht_mix.ts by `npm run generate`: edit the template.
 /**
  * Mixing of the m = 12, 20 or 28 parts of a Walsh-Hadamard transform (fwht.ts) by Paley's second
  * construction for q = 5, 9 and 13, m = 2 (q + 1):
@@ -23,6 +24,7 @@
  * times. Not kept: adding all of a row's -1 one by one (slower). Two vectors side by side, which
  * turbo would join, do not fit x64's registers.
  */
+import { FWHT_SCRATCH_DIFFERENCES, FWHT_SCRATCH_LINES } from '../layout';
 import { madd } from '../simd';
 
 /** 2 and -2. They are loaded from memory because V8 builds a constant at every use. */
@@ -31,13 +33,11 @@ const TWOS = memory.data<f32>([2, -2]);
 /**
  * Bytes of a vector for each part of a half. The scratch has three of these: u + v, u - v and u.
  */
-const HALF: usize = 16 * 14;
-/** Offset in the scratch of a copy of the parts, for parts that are shorter than a vector. */
-const LINES: usize = 3 * HALF;
+const HALF: usize = FWHT_SCRATCH_DIFFERENCES;
 
 /**
- * Mixes m parts of `part` bytes, a vector of each at a time. scratch: FWHT_SCRATCH bytes
- * (src/graph/layout.ts).
+ * Mixes m parts of `part` bytes, a vector of each at a time. scratch:
+ * FWHT_SCRATCH_SIZE bytes.
  */
 export function mix(y: usize, part: usize, m: i32, scratch: usize): void {
   if (part < 16) return mix_short(y, part, m, scratch);
@@ -50,7 +50,7 @@ export function mix(y: usize, part: usize, m: i32, scratch: usize): void {
 
 /** Mixes parts of one or two elements. Each is copied to a vector of its own and back. */
 function mix_short(y: usize, part: usize, m: i32, scratch: usize): void {
-  const line = scratch + LINES;
+  const line = scratch + FWHT_SCRATCH_LINES;
   const end = y + <usize>m * part;
   for (let p = y, q = line; p < end; p += part, q += 16) memory.copy(q, p, part);
   mix(line, 16, m, scratch);
@@ -74,8 +74,10 @@ function mix_12(y: usize, far: usize, part: usize): void {
   let v = v128.load(far);
   const s0 = f32x4.add(u, v);
   const d0 = f32x4.sub(u, v);
-  let p = y + part;
-  let q = far + part;
+  let p = y;
+  let q = far;
+  p += part;
+  q += part;
   u = v128.load(p);
   v = v128.load(q);
   const s1 = f32x4.add(u, v);
@@ -143,11 +145,13 @@ function mix_12(y: usize, far: usize, part: usize): void {
 function mix_20(y: usize, far: usize, part: usize, scratch: usize): void {
   const two = v128.load32_splat(TWOS);
   const minus_two = v128.load32_splat(TWOS, 4);
-  let p = y + part;
-  let q = far + part;
+  let p = y;
+  let q = far;
   let u: v128;
   let v: v128;
   let t: v128;
+  p += part;
+  q += part;
   u = v128.load(p);
   v = v128.load(q);
   let s_0 = f32x4.add(u, v);
@@ -308,6 +312,7 @@ function mix_28(y: usize, far: usize, part: usize, scratch: usize): void {
 
 /**
  * y = sum(x) - 2 (v + the sum of the x where the row has -1), for rows 1, 3 ... 13, 2, 4 ... 12.
+ * x1 .. x9, xa .. xd: elements 1 to 13.
  * step and part: bytes from one v, and one y, to the next.
  */
 function half_28(x: usize, v: usize, step: usize, y: usize, part: usize): void {

@@ -16,15 +16,10 @@
  * An activation is quantised for each group that has it, by the thread that takes the column. That
  * costs little next to the product and saves a pass between quantised columns and column blocks.
  */
-import { TYPE_ACT, quantize_act } from '../matmul/act';
+import { GROUP_COLUMNS, GROUP_LIST_OFFSET, GROUP_LIST_SPARSE, TYPE_ACT } from '../layout';
+import { quantize_act } from '../matmul/act';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, Tensor, fill_nan, row_of } from '../runtime/tensor';
-
-/**
- * Columns for which a product unpacks weights once (matmul/product.ts takes at least that many):
- * more would unpack them again.
- */
-const GROUP_COLUMNS: i32 = 64;
 
 @unmanaged
 export class Group {
@@ -107,23 +102,19 @@ function counter(ids: Tensor, u: i32, t: i32, matrices: i32, counts: usize): usi
   return counts + (<usize>(<u32>id < <u32>matrices ? id + 1 : 0) << 2);
 }
 
-/** Kinds of lists (src/graph/layout.ts GROUP_LIST). */
-const OFFSETS: i32 = 0;
-const SPARSE: i32 = 2;
-
 /**
  * Expands a list of groups, src0 i32, that divides p2 columns (or elements of a row) among p1
  * groups, which take them in order.
  *
- * p0 is the kind of list: the end of each group, the size of each, or pairs [2, named] of a group
- * and its size. p3 = 0: dst [1, p2] = the group of each column, or -1. p3 > 0: dst [2, p1] = start
+ * p0 is the kind of list, a GROUP_LIST_...: the end of each group, the size of each, or pairs [2,
+ * named] of a group and its size. p3 = 0: dst [1, p2] = the group of each column, or -1. p3 > 0: dst [2, p1] = start
  * and end of each group, as multiples of p3. Invalid lists are safe: their values are cut off at
  * the limits.
  */
 export function group_list(op: Op, ith: i32): void {
   if (ith != 0) return;
   const list = op.src0;
-  const sparse = op.p0 == SPARSE;
+  const sparse = op.p0 == GROUP_LIST_SPARSE;
   const limit = op.p2;
   const unit = op.p3;
   const y = op.dst.data;
@@ -134,7 +125,7 @@ export function group_list(op: Op, ith: i32): void {
     const at = list.data + <usize>i * (sparse ? list.nb1 : list.nb0);
     const group = sparse ? load<i32>(at) : i;
     const given = load<i32>(at + (sparse ? list.nb0 : 0));
-    const n = min(max(op.p0 == OFFSETS ? given - from : given, 0), limit - from);
+    const n = min(max(op.p0 == GROUP_LIST_OFFSET ? given - from : given, 0), limit - from);
     const to = unit > 0 ? from + n - (n % unit) : from + n;
     if (<u32>group < <u32>op.p1 && unit > 0) {
       store<i32>(y + (<usize>group << 3), from);

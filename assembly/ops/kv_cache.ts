@@ -28,11 +28,12 @@
  *
  * So in every order a head takes cells * kv_row_bytes, as in ggml.
  */
+import { KV_SPLIT, KV_STORE_SCRATCH_SIZE, KV_STORE_SCRATCH_VALUES, K_CELLS } from '../layout';
 import { code_offset } from '../matmul/dot';
 import { packed_code } from '../matmul/dot_signed';
 import { range_start, range_end } from '../runtime/schedule';
 import { Op, row_of } from '../runtime/tensor';
-import { F16, F32, Q4_0, Q8_0, blck_size, type_size } from '../type/ids';
+import { F16, F32, Q4_0, blck_size, has_blocks, type_size } from '../type/ids';
 import { WORK_BYTES } from '../type/block/work';
 import { from_float, quantize_row } from '../type/traits';
 import { fwht_row } from './fwht';
@@ -44,15 +45,9 @@ export function kv_row_bytes(type: u32, hd: i32): usize {
 }
 
 /**
- * True if a cache of this type has blocks in the order of integer products, which
- * attention_blocks.ts reads.
+ * True if a cache of this type is kept as ggml's rows, which attention converts to f32
+ * (kv_widen.ts).
  */
-@inline
-export function has_blocks(type: u32): bool {
-  return type == Q8_0 || type == Q4_0;
-}
-
-/** True if a cache of this type has rows, which attention widens. */
 @inline
 export function has_rows(type: u32): bool {
   return type != F16 && type != F32 && !has_blocks(type);
@@ -62,15 +57,6 @@ export function has_rows(type: u32): bool {
 function block_bytes(type: u32): usize {
   return type == Q4_0 ? 18 : 34;
 }
-
-/** Keys that lie side by side in K. */
-export const K_CELLS: i32 = 16;
-/**
- * Cells of a KV split, which attention computes on its own (attention.ts). K and V of a split and
- * head (2 x 64 KiB as f32 at head_dim 64) stay in L2, and 1024 cells give 2 threads 4 x n_head_kv
- * items.
- */
-export const KV_SPLIT: i32 = 256;
 
 /**
  * Address of the K_CELLS keys from cell `cell` (a multiple of K_CELLS) on, for head `head` of the K
@@ -106,13 +92,8 @@ export function v_scales(type: u32, cells: i32, hd: i32): usize {
   return <usize>(hd >> 4) * v_plane(type, cells);
 }
 
-/**
- * Offsets in the scratch: 32 values padded with zeros, after one block of at most VALUES bytes (a
- * test compares); then the quantisers' work area.
- */
-const VALUES: usize = 64;
-const WORK: usize = VALUES + 128;
-/** Offset of a rotated row: after the work area. */
+/** Offsets in the scratch, after KV_STORE_SCRATCH: the quantisers' work area, and a rotated row. */
+const WORK: usize = KV_STORE_SCRATCH_SIZE;
 const ROTATED: usize = WORK + WORK_BYTES;
 
 /**
@@ -123,7 +104,7 @@ const ROTATED: usize = WORK + WORK_BYTES;
  *   p1      | cells
  *   p2      | 0: K order, 1: V order
  *   p3      | number of elements rotated together (fwht.ts), or 0
- *   scratch | WORK + WORK_BYTES bytes (src/graph/layout.ts KV_STORE_SCRATCH), and with p3 a row
+ *   scratch | ROTATED bytes, and with p3 a row
  */
 export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0;
@@ -192,9 +173,9 @@ function store_row(type: u32, x: usize, y: usize, n: i32, hd: i32, scratch: usiz
 @inline
 function padded(x: usize, n: i32, width: i32, scratch: usize): usize {
   if (n >= width) return x;
-  memory.fill(scratch + VALUES, 0, 128);
-  memory.copy(scratch + VALUES, x, <usize>max(0, n) << 2);
-  return scratch + VALUES;
+  memory.fill(scratch + KV_STORE_SCRATCH_VALUES, 0, 128);
+  memory.copy(scratch + KV_STORE_SCRATCH_VALUES, x, <usize>max(0, n) << 2);
+  return scratch + KV_STORE_SCRATCH_VALUES;
 }
 
 /**

@@ -3,8 +3,9 @@
  * to K [n / 16][hd][16] and V [hd / 16][KV_SPLIT][16]. Rows of other types are always widened that
  * way, without the factor.
  */
+import { ATTENTION_ROWS_WIDEN, KV_SPLIT, K_CELLS } from '../layout';
 import { dequantize_row } from '../type/traits';
-import { K_CELLS, KV_SPLIT, kv_row_bytes } from './kv_cache';
+import { kv_row_bytes } from './kv_cache';
 
 // Loaded from memory so that they stay in registers: V8 builds a constant at every use.
 const WIDEN = memory.data<u32>([0x8fffe000, 0x2000], 4);
@@ -53,18 +54,15 @@ export function widen_v(v: usize, n: i32, hd: i32, plane: usize, y: usize): void
   for (let i = 0; i < hd; i += 16, v += plane, y += <usize>KV_SPLIT << 6) widen_f16(v, y, <usize>n << 4);
 }
 
-/** Keys that are widened together, in a transposition of four by four. */
-export const WIDEN_ROWS: i32 = 4;
-
 /**
  * Widens n keys (a multiple of K_CELLS) of hd dimensions, stored as rows at k, to y. rows: f32
- * [WIDEN_ROWS][hd] for work.
+ * [ATTENTION_ROWS_WIDEN][hd] for work.
  */
 export function widen_k_rows(type: u32, k: usize, n: i32, hd: i32, y: usize, rows: usize): void {
   const row_bytes = kv_row_bytes(type, hd);
   const floats = <usize>hd << 2;
-  for (let cell = 0; cell < n; cell += WIDEN_ROWS) {
-    for (let i: usize = 0; i < <usize>WIDEN_ROWS; i++, k += row_bytes) dequantize_row(type, k, rows + i * floats, hd);
+  for (let cell = 0; cell < n; cell += ATTENTION_ROWS_WIDEN) {
+    for (let i: usize = 0; i < <usize>ATTENTION_ROWS_WIDEN; i++, k += row_bytes) dequantize_row(type, k, rows + i * floats, hd);
     let to = y + ((<usize>(cell & -K_CELLS) * hd + (cell & (K_CELLS - 1))) << 2);
     for (let x = rows; x < rows + floats; x += 16, to += 4 * (K_CELLS << 2)) {
       const a = v128.load(x);

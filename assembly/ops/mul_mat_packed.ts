@@ -2,6 +2,7 @@
  * The op MUL_MAT_PACKED: matrix products by packed weights (matmul/packed.ts); and the op that
  * packs them. Threads take chunks of rows.
  */
+import { GROUP_TILES } from '../layout';
 import { mul_mat_packed, packed_rows, repack } from '../matmul/packed';
 import { CHUNK_ROWS } from '../matmul/format/group';
 import { FETCHES, touch } from '../matmul/rows_8x1';
@@ -11,12 +12,10 @@ import { Op, Tensor, nrows, row_of } from '../runtime/tensor';
 import { columns_from, fill_group_nan, group_at, group_count } from './groups';
 
 /**
- * If a thread gets fewer chunks of CHUNK_ROWS rows than this, a chunk is one row block. A chunk has
- * all columns of a product, while a group has a few columns. The last chunk of groups is the
- * longest time that one thread waits for another (bench/grouped.ts prints it).
+ * If a thread gets fewer chunks of CHUNK_ROWS rows than this (of groups: than GROUP_TILES), a chunk
+ * is one row block. A chunk has all columns of a product, while a group has a few columns.
  */
 const FEW_CHUNKS: i32 = 4;
-const FEW_CHUNKS_OF_GROUPS: i32 = 32;
 
 /**
  * Bytes of weights that are prefetched at a time, or one row block if that is more. They have to
@@ -47,7 +46,7 @@ export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usiz
   const grouped = changetype<usize>(groups) != 0;
   if (op.dst.ne1 == 0) return;
   const products = grouped ? group_count(groups) : op.src1.ne2 * op.src1.ne3;
-  const few = CHUNK_ROWS * (grouped ? FEW_CHUNKS_OF_GROUPS : FEW_CHUNKS) * nth;
+  const few = CHUNK_ROWS * (grouped ? GROUP_TILES : FEW_CHUNKS) * nth;
   const size = (grouped ? n * products : n) < few ? packed_rows() : CHUNK_ROWS;
   const row_chunks = (n + size - 1) / size;
   const all = row_chunks * products;

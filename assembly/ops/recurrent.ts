@@ -13,26 +13,21 @@
  * (Chunked forms, which use matrix products over 64 tokens, add in another order and need more
  * operations.)
  */
-import { exp_of, silu_f32x4 } from '../math';
+import { MOST_TAPS, RECURRENT_CHUNK, RUN_WORDS } from '../layout';
+import { silu_f32x4 } from '../math';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, Tensor, row_of } from '../runtime/tensor';
-import { hsum_f32, madd } from '../simd';
+import { madd } from '../simd';
+import { delta_4, prepare_token, scan_1, scan_4, token_of, token_work } from './recurrent_rows';
 
 /** Bytes of a run. */
-const RUN: usize = 12;
-/** Tokens that rows of a state process before the next rows follow. */
-const CHUNK: i32 = 8;
+const RUN: usize = <usize>RUN_WORDS << 2;
 /** Channels of a convolution that one thread takes together: a cache line. */
 const LINE: i32 = 16;
 
 /** silu without inlining, because it is used three times. */
 function silu_of(x: v128): v128 {
   return silu_f32x4(x);
-}
-
-/** Address of token t of [ne0, ne1, n_tokens, n_seqs], counting sequence by sequence. */
-function token_of(x: Tensor, t: i32): usize {
-  return row_of(x, 0, t % x.ne2, t / x.ne2);
 }
 
 /** Copies part of a run's initial state to the place where it is updated, or clears that place. */
@@ -64,7 +59,7 @@ export function ssm_conv(op: Op, ith: i32, nth: i32, scratch: usize): void {
   if (from >= to) return;
   const width = <usize>(to - from) << 2;
   // Scratch: address of each tap's row; the weights by taps; the state's rows.
-  const weights = scratch + 64;
+  const weights = scratch + (<usize>MOST_TAPS << 2);
   const history = weights + <usize>taps * width;
   for (let c = from; c < to; c++) {
     const w = row_of(op.src1, c, 0, 0);
@@ -128,30 +123,6 @@ function convolve(rows: usize, weights: usize, bias: usize, y: usize, taps: i32,
   }
 }
 
-/** The sums of the lanes of four vectors, each added as by hsum_f32. */
-function hsums(a: v128, b: v128, c: v128, d: v128): v128 {
-  const ab = f32x4.add(
-    i8x16.shuffle(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
-    i8x16.shuffle(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31),
-  );
-  const cd = f32x4.add(
-    i8x16.shuffle(c, d, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
-    i8x16.shuffle(c, d, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31),
-  );
-  return f32x4.add(
-    i8x16.shuffle(ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27),
-    i8x16.shuffle(ab, cd, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31),
-  );
-}
-
-@inline
-function lane(v: v128, i: i32): v128 {
-  if (i == 0) return i8x16.shuffle(v, v, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3);
-  if (i == 1) return i8x16.shuffle(v, v, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
-  if (i == 2) return i8x16.shuffle(v, v, 8, 9, 10, 11, 8, 9, 10, 11, 8, 9, 10, 11, 8, 9, 10, 11);
-  return i8x16.shuffle(v, v, 12, 13, 14, 15, 12, 13, 14, 15, 12, 13, 14, 15, 12, 13, 14, 15);
-}
-
 /**
  * dst [dim, n_head, n_tokens, n_seqs]: s = s * e^(dt A) + dt x B; y = s . C, for every row s of a
  * head's state. d_state is a multiple of 4.
@@ -179,7 +150,6 @@ export function ssm_scan(op: Op, ith: i32, nth: i32): void {
  *   src5       | states [n, n, n_head, cells]
  *   src6       | runs
  *   src7       | states that are written
- *
  */
 export function gated_delta_net(op: Op, ith: i32, nth: i32, scratch: usize): void {
   walk(op, ith, nth, scratch);
@@ -211,8 +181,8 @@ function walk(op: Op, ith: i32, nth: i32, work: usize): void {
       const offset = <usize>h * out.nb2 + <usize>first * bytes;
       const state = row_of(out, 0, 0, load<i32>(run, 8)) + offset;
       take_state(op.src5, load<i32>(run, 4), state, offset, <usize>(behind - first) * bytes);
-      for (let from = begin; from < end; from += CHUNK) {
-        const to = min(end, from + CHUNK);
+      for (let from = begin; from < end; from += RECURRENT_CHUNK) {
+        const to = min(end, from + RECURRENT_CHUNK);
         if (work) for (let t = from; t < to; t++) prepare_token(op, h, t, work + <usize>(t - from) * token_work(bytes), bytes);
         let row = first;
         let s = state;
@@ -225,163 +195,5 @@ function walk(op: Op, ith: i32, nth: i32, work: usize): void {
       }
     }
     begin = end;
-  }
-}
-
-/** Address of head h of token t. */
-function head_of(x: Tensor, h: i32, t: i32): usize {
-  return token_of(x, t) + <usize>h * x.nb1;
-}
-
-/** Number of the group of B and C that a head uses. */
-function group_of(op: Op, h: i32): i32 {
-  return h / (op.dst.ne1 / op.src3.ne1);
-}
-
-/** Four rows of a state whose head has one decay (Mamba 2). */
-function scan_4(op: Op, h: i32, row: i32, s: usize, bytes: usize, from: i32, to: i32): void {
-  const a = v128.load32_splat(row_of(op.src2, h, 0, 0));
-  const group = group_of(op, h);
-  const s1 = s + bytes;
-  const s2 = s1 + bytes;
-  const s3 = s2 + bytes;
-  for (let t = from; t < to; t++) {
-    const dt = v128.load32_splat(head_of(op.src1, h, t));
-    const decay = exp_of(f32x4.mul(dt, a));
-    const x = f32x4.mul(dt, v128.load(head_of(op.src0, h, t) + (<usize>row << 2)));
-    const x0 = lane(x, 0);
-    const x1 = lane(x, 1);
-    const x2 = lane(x, 2);
-    const x3 = lane(x, 3);
-    const b = head_of(op.src3, group, t);
-    const c = head_of(op.src4, group, t);
-    let y0 = f32x4.splat(0);
-    let y1 = y0;
-    let y2 = y0;
-    let y3 = y0;
-    for (let o: usize = 0; o < bytes; o += 16) {
-      const vb = v128.load(b + o);
-      const vc = v128.load(c + o);
-      const r0 = madd(vb, x0, f32x4.mul(v128.load(s + o), decay));
-      const r1 = madd(vb, x1, f32x4.mul(v128.load(s1 + o), decay));
-      const r2 = madd(vb, x2, f32x4.mul(v128.load(s2 + o), decay));
-      const r3 = madd(vb, x3, f32x4.mul(v128.load(s3 + o), decay));
-      v128.store(s + o, r0);
-      v128.store(s1 + o, r1);
-      v128.store(s2 + o, r2);
-      v128.store(s3 + o, r3);
-      y0 = madd(r0, vc, y0);
-      y1 = madd(r1, vc, y1);
-      y2 = madd(r2, vc, y2);
-      y3 = madd(r3, vc, y3);
-    }
-    v128.store(head_of(op.dst, h, t) + (<usize>row << 2), hsums(y0, y1, y2, y3));
-  }
-}
-
-/** One row of a state whose head has a decay for each element (Mamba 1), or one decay for all. */
-function scan_1(op: Op, h: i32, row: i32, s: usize, bytes: usize, from: i32, to: i32): void {
-  const a = row_of(op.src2, h, 0, 0);
-  const group = group_of(op, h);
-  const one = op.src2.ne0 == 1;
-  for (let t = from; t < to; t++) {
-    const dt = v128.load32_splat(head_of(op.src1, h, t));
-    const x = f32x4.mul(dt, v128.load32_splat(head_of(op.src0, h, t) + (<usize>row << 2)));
-    const b = head_of(op.src3, group, t);
-    const c = head_of(op.src4, group, t);
-    let y = f32x4.splat(0);
-    for (let o: usize = 0; o < bytes; o += 16) {
-      const decay = exp_of(f32x4.mul(dt, one ? v128.load32_splat(a) : v128.load(a + o)));
-      const r = madd(v128.load(b + o), x, f32x4.mul(v128.load(s + o), decay));
-      v128.store(s + o, r);
-      y = madd(r, v128.load(c + o), y);
-    }
-    store<f32>(head_of(op.dst, h, t) + (<usize>row << 2), hsum_f32(y));
-  }
-}
-
-/** Bytes of a token's vectors for a head: e^g, k, e^g k, e^g q, and beta and k . q. */
-@inline
-function token_work(bytes: usize): usize {
-  return (bytes << 2) + 16;
-}
-
-function prepare_token(op: Op, h: i32, t: i32, work: usize, bytes: usize): void {
-  const q = head_of(op.src0, h % op.src0.ne1, t);
-  const k = head_of(op.src1, h % op.src1.ne1, t);
-  const g = head_of(op.src3, h, t);
-  const one = op.src3.ne0 == 1;
-  let decay = exp_of(v128.load32_splat(g));
-  let kq = f32x4.splat(0);
-  for (let o: usize = 0; o < bytes; o += 16) {
-    if (!one) decay = exp_of(v128.load(g + o));
-    const vk = v128.load(k + o);
-    const vq = v128.load(q + o);
-    const w = work + o;
-    v128.store(w, decay);
-    v128.store(w + bytes, vk);
-    v128.store(w + (bytes << 1), f32x4.mul(decay, vk));
-    v128.store(w + bytes * 3, f32x4.mul(decay, vq));
-    kq = madd(vk, vq, kq);
-  }
-  store<f32>(work + (bytes << 2), load<f32>(head_of(op.src4, h, t)));
-  store<f32>(work + (bytes << 2), hsum_f32(kq), 4);
-}
-
-/**
- * Four rows of a state. The output is (S e^g) q + delta (k . q), so that both products need one
- * pass over the state.
- */
-function delta_4(op: Op, h: i32, row: i32, s: usize, bytes: usize, work: usize, from: i32, to: i32): void {
-  const s1 = s + bytes;
-  const s2 = s1 + bytes;
-  const s3 = s2 + bytes;
-  const scale = f32x4.splat(reinterpret<f32>(op.p0));
-  const column = <usize>row << 2;
-  for (let t = from; t < to; t++, work += token_work(bytes)) {
-    const key = work + bytes;
-    const decayed_key = key + bytes;
-    const decayed_query = decayed_key + bytes;
-    const numbers = decayed_query + bytes;
-    let k0 = f32x4.splat(0);
-    let k1 = k0;
-    let k2 = k0;
-    let k3 = k0;
-    let q0 = k0;
-    let q1 = k0;
-    let q2 = k0;
-    let q3 = k0;
-    for (let o: usize = 0; o < bytes; o += 16) {
-      const vk = v128.load(decayed_key + o);
-      const vq = v128.load(decayed_query + o);
-      const r0 = v128.load(s + o);
-      const r1 = v128.load(s1 + o);
-      const r2 = v128.load(s2 + o);
-      const r3 = v128.load(s3 + o);
-      k0 = madd(r0, vk, k0);
-      k1 = madd(r1, vk, k1);
-      k2 = madd(r2, vk, k2);
-      k3 = madd(r3, vk, k3);
-      q0 = madd(r0, vq, q0);
-      q1 = madd(r1, vq, q1);
-      q2 = madd(r2, vq, q2);
-      q3 = madd(r3, vq, q3);
-    }
-    const v = v128.load(head_of(op.src2, h, t) + column);
-    const delta = f32x4.mul(f32x4.sub(v, hsums(k0, k1, k2, k3)), v128.load32_splat(numbers));
-    const y = madd(delta, v128.load32_splat(numbers, 4), hsums(q0, q1, q2, q3));
-    v128.store(head_of(op.dst, h, t) + column, f32x4.mul(y, scale));
-    k0 = lane(delta, 0);
-    k1 = lane(delta, 1);
-    k2 = lane(delta, 2);
-    k3 = lane(delta, 3);
-    for (let o: usize = 0; o < bytes; o += 16) {
-      const decay = v128.load(work + o);
-      const vk = v128.load(key + o);
-      v128.store(s + o, madd(vk, k0, f32x4.mul(v128.load(s + o), decay)));
-      v128.store(s1 + o, madd(vk, k1, f32x4.mul(v128.load(s1 + o), decay)));
-      v128.store(s2 + o, madd(vk, k2, f32x4.mul(v128.load(s2 + o), decay)));
-      v128.store(s3 + o, madd(vk, k3, f32x4.mul(v128.load(s3 + o), decay)));
-    }
   }
 }

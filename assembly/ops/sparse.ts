@@ -2,42 +2,39 @@
  * Products with only the selected rows (PowerInfer, arXiv 2312.12456; Deja Vu, arXiv 2310.17157):
  * the neurons that fire for a token.
  *
- * The elements of a column of src2 select its rows. Each thread finds them for itself, a stretch of
- * a column at a time: a thousand elements take half a microsecond, less than a barrier after a
- * shared list. Within a stretch tokens follow each other, so that a row which several tokens need
- * is read from memory once. One thread sums a whole result, in an order that depends on shapes
- * only.
+ * A column of src2 belongs to one token; its elements select the rows for that token. Each thread
+ * finds the rows for itself, a stretch of a column at a time: testing a thousand elements takes
+ * half a microsecond, less than waiting at a barrier for a shared list. Within a stretch all tokens
+ * are computed, one after the other, so that a row which several tokens need is read from memory
+ * once. One thread sums a whole result, in an order that depends on shapes only.
  *
  * Not kept: prefetching four rows just before the previous four are computed, instead of all of a
  * stretch first (slower). For timings see bench/results, sparse.
  */
-import { ACC, ROWS } from '../matmul/format/group';
+import {
+  FETCHED_AT_ONCE,
+  LAYOUT_PACKED,
+  SPARSE_SCRATCH_ADDRESSES,
+  SPARSE_SCRATCH_LIST,
+  SPARSE_SCRATCH_SIZE,
+  SPARSE_STRETCH,
+  SPARSE_TURN_MUL_MAT_SPARSE,
+} from '../layout';
+import { ROWS } from '../matmul/format/group';
 import { mul_mat_packed, mul_mat_packed_scratch, repack } from '../matmul/packed';
-import { AT_ONCE, FETCHED_AT_ONCE, FETCHES, rows_8x1, takes_rows, touch, touch_rows } from '../matmul/rows_8x1';
+import { AT_ONCE, FETCHES, rows_8x1, touch, touch_rows } from '../matmul/rows_8x1';
 import { next_chunk } from '../runtime/schedule';
 import { MOST_CHUNKS } from '../runtime/sync';
-import { LAYOUT_PACKED, Op, Tensor, row_of } from '../runtime/tensor';
-import { blck_size, type_size } from '../type/ids';
+import { Op, Tensor, row_of } from '../runtime/tensor';
+import { blck_size, takes_rows, type_size } from '../type/ids';
 import { fetched_rows } from './mul_mat_packed';
 
-/**
- * If more than this many rows of 16 are selected, the packed weights are faster
- * (src/graph/layout.ts SPARSE_TURN).
- */
-const TURN: i32 = 7;
-
-/**
- * Most elements of a stretch. It is halved while threads would get fewer than FEW stretches each.
- */
-const STRETCH: i32 = 256;
+/** A stretch is halved while threads would get fewer than this many stretches each. */
 const FEW: i32 = 8;
 
-/**
- * Bytes of a stretch's list, with room for the word written past its end; and bytes of the
- * addresses of its rows, with room to repeat the last one.
- */
-const LIST: usize = (<usize>STRETCH + 4) << 2;
-const ADDRESSES: usize = (<usize>STRETCH + FETCHED_AT_ONCE) << 2;
+/** Bytes of a stretch's list, and of the addresses of its rows. */
+const LIST: usize = SPARSE_SCRATCH_ADDRESSES - SPARSE_SCRATCH_LIST;
+const ADDRESSES: usize = SPARSE_SCRATCH_SIZE - SPARSE_SCRATCH_ADDRESSES;
 
 /**
  * Stores at `list` the selected elements of [from, to) of column t of src2, as i32 in ascending
@@ -149,7 +146,7 @@ export function is_dense(dense: Tensor, count: i32, rows: i32, turn: i32): bool 
  */
 export function mul_mat_sparse(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   const n = op.src2.ne0;
-  let stretch = STRETCH;
+  let stretch = SPARSE_STRETCH;
   while (stretch > 64 && n < stretch * FEW * nth) stretch >>= 1;
   const size = stretch * (n / (stretch * MOST_CHUNKS) + 1);
   const chunks = (n + size - 1) / size;
@@ -184,7 +181,7 @@ function plain_row(w: Tensor, rows: Tensor, list: usize, j: i32): usize {
 
 /** Computes elements [from, to) of token t. */
 function some_rows(op: Op, t: i32, from: i32, to: i32, scratch: usize): void {
-  const list = scratch + ACC;
+  const list = scratch + SPARSE_SCRATCH_LIST;
   const y = row_of(op.dst, t, 0, 0);
   const rows = op.src3;
   const behind = to == op.src2.ne0 ? op.dst.ne0 : to;
@@ -192,7 +189,7 @@ function some_rows(op: Op, t: i32, from: i32, to: i32, scratch: usize): void {
   // Row i belongs to element i, so all of the packed rows can be computed.
   if (!changetype<usize>(rows) && (changetype<usize>(op.src4) || op.src0.layout == LAYOUT_PACKED)) {
     const w = changetype<usize>(op.src4) ? op.src4 : op.src0;
-    if (is_dense(w, count_elements(op, t, from, to), to - from, TURN)) {
+    if (is_dense(w, count_elements(op, t, from, to), to - from, SPARSE_TURN_MUL_MAT_SPARSE)) {
       dense_rows(w, from, to, row_of(op.src1, 0, t, 0), y, op.p3 != 0, list);
       memory.fill(y + (<usize>to << 2), 0, <usize>(behind - to) << 2);
       if (times) multiply(y + (<usize>from << 2), times + (<usize>from << 2), to - from);
@@ -233,7 +230,7 @@ function products(op: Op, t: i32, all: i32, list: usize, count: i32, scratch: us
   const addresses = list + LIST;
   const work = addresses + ADDRESSES;
   const rows = op.src3;
-  const w = is_dense(op.src4, count, all, TURN) ? op.src4 : op.src0;
+  const w = is_dense(op.src4, count, all, SPARSE_TURN_MUL_MAT_SPARSE) ? op.src4 : op.src0;
   const packed = w.layout == LAYOUT_PACKED;
   const x = row_of(op.src1, 0, t, 0);
   const y = row_of(op.dst, t, 0, 0);

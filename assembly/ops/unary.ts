@@ -3,6 +3,34 @@
  * Elements of a row are contiguous f32; dst may be src0.
  */
 import {
+  GLU_GELU,
+  GLU_GELU_ERF,
+  GLU_GELU_QUICK,
+  GLU_RELU,
+  GLU_SILU,
+  GLU_SWIGLU_OAI,
+  UNARY_ABS,
+  UNARY_CLAMP,
+  UNARY_EXP,
+  UNARY_GELU,
+  UNARY_GELU_ERF,
+  UNARY_GELU_QUICK,
+  UNARY_LOG,
+  UNARY_NEG,
+  UNARY_RELU,
+  UNARY_SCALE,
+  UNARY_SCRATCH_UP,
+  UNARY_SIGMOID,
+  UNARY_SILU,
+  UNARY_SOFTPLUS,
+  UNARY_SOFT_CAP,
+  UNARY_SQR,
+  UNARY_SQRT,
+  UNARY_STEP,
+  UNARY_TANH,
+  UNARY_XIELU,
+} from '../layout';
+import {
   exp_f32x4,
   exp_of,
   exp_rest,
@@ -20,110 +48,110 @@ import { range_start, range_end } from '../runtime/schedule';
 import { Op, is_dense, nrows, row_at } from '../runtime/tensor';
 import { cast_rows, cast_unit, cast_elements } from './casts';
 
-// Functions of an element. Codes: src/graph/layout.ts UNARY. a and b are the op's p1 and p2.
+// Functions of an element, as classes. a and b are the op's p1 and p2.
 @unmanaged
 class Silu {
-  /* 0 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return silu_f32x4(x);
   }
 }
 @unmanaged
 class Gelu {
-  /* 1 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return gelu_f32x4(x);
   }
 }
 @unmanaged
 class GeluQuick {
-  /* 2 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return gelu_quick_f32x4(x);
   }
 }
 @unmanaged
 class GeluErf {
-  /* 3 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return gelu_erf_f32x4(x);
   }
 }
 @unmanaged
 class Relu {
-  /* 4 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return f32x4.pmax(x, f32x4.splat(0));
   }
 }
 @unmanaged
 class Tanh {
-  /* 5 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return tanh_f32x4(x);
   }
 }
 @unmanaged
 class Sigmoid {
-  /* 6 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return sigmoid_f32x4(x);
   }
 }
 @unmanaged
 class Exp {
-  /* 7 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return exp_f32x4(x);
   }
 }
 /** a x + b */
 @unmanaged
 class Scale {
-  /* 8 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return f32x4.add(f32x4.mul(x, a), b);
   }
 }
 /** Clamps to [a, b]. */
 @unmanaged
 class Clamp {
-  /* 9 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return f32x4.pmin(f32x4.pmax(x, a), b);
   }
 }
 /** a tanh(x / a) */
 @unmanaged
 class SoftCap {
-  /* 10 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return soft_cap_f32x4(x, a);
   }
 }
 @unmanaged
 class Sqr {
-  /* 11 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return f32x4.mul(x, x);
   }
 }
 @unmanaged
 class Sqrt {
-  /* 12 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return f32x4.sqrt(x);
   }
 }
 @unmanaged
 class Log {
-  /* 13 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return log_of(x);
   }
 }
 @unmanaged
 class Neg {
-  /* 14 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return f32x4.neg(x);
   }
 }
 @unmanaged
 class Abs {
-  /* 15 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return f32x4.abs(x);
   }
 }
 /** 1 if x > 0, else 0 (NaN too). */
 @unmanaged
 class Step {
-  /* 16 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return v128.and(f32x4.gt(x, f32x4.splat(0)), f32x4.splat(1));
   }
 }
@@ -134,7 +162,7 @@ class Step {
  */
 @unmanaged
 class Xielu {
-  /* 17 */ @inline f(x: v128, a: v128, b: v128, beta: v128, eps: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128, beta: v128, eps: v128): v128 {
     const v = f32x4.pmin(x, eps);
     const far = f32x4.sub(f32x4.sub(exp_of(v), f32x4.splat(1)), x);
     const near = f32x4.add(f32x4.sub(v, x), f32x4.mul(f32x4.mul(v, v), exp_rest(v)));
@@ -146,7 +174,7 @@ class Xielu {
 /** ln(1 + e^x) */
 @unmanaged
 class Softplus {
-  /* 18 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  @inline f(x: v128, a: v128, b: v128): v128 {
     return softplus_f32x4(x);
   }
 }
@@ -173,8 +201,8 @@ export function unary(op: Op, ith: i32, nth: i32, scratch: usize): void {
 }
 
 /**
- * Computes n elements. The last one to three go through scratch (src/graph/layout.ts
- * UNARY_SCRATCH), so that each function is compiled in one loop, over vectors.
+ * Computes n elements. The last one to three go through scratch, so that each function is
+ * compiled in one loop, over vectors.
  */
 function unary_row(op: Op, x: usize, y: usize, n: i32, scratch: usize): void {
   const whole = <usize>(n & ~3) << 2;
@@ -196,25 +224,25 @@ function unary_vectors(op: Op, x: usize, y: usize, bytes: usize): void {
   const b = f32x4.splat(reinterpret<f32>(op.p2));
   // prettier-ignore
   switch (op.p0) {
-    case 0: return map<Silu>(x, y, bytes, a, b);
-    case 1: return map<Gelu>(x, y, bytes, a, b);
-    case 2: return map<GeluQuick>(x, y, bytes, a, b);
-    case 3: return map<GeluErf>(x, y, bytes, a, b);
-    case 4: return map<Relu>(x, y, bytes, a, b);
-    case 5: return map<Tanh>(x, y, bytes, a, b);
-    case 6: return map<Sigmoid>(x, y, bytes, a, b);
-    case 7: return map<Exp>(x, y, bytes, a, b);
-    case 8: return map<Scale>(x, y, bytes, a, b);
-    case 9: return map<Clamp>(x, y, bytes, a, b);
-    case 10: return map<SoftCap>(x, y, bytes, a, b);
-    case 11: return map<Sqr>(x, y, bytes, a, b);
-    case 12: return map<Sqrt>(x, y, bytes, a, b);
-    case 13: return map<Log>(x, y, bytes, a, b);
-    case 14: return map<Neg>(x, y, bytes, a, b);
-    case 15: return map<Abs>(x, y, bytes, a, b);
-    case 16: return map<Step>(x, y, bytes, a, b);
-    case 17: return map_xielu(x, y, bytes, a, b, f32x4.splat(reinterpret<f32>(op.p3)), f32x4.splat(reinterpret<f32>(op.p4)));
-    case 18: return map<Softplus>(x, y, bytes, a, b);
+    case UNARY_SILU: return map<Silu>(x, y, bytes, a, b);
+    case UNARY_GELU: return map<Gelu>(x, y, bytes, a, b);
+    case UNARY_GELU_QUICK: return map<GeluQuick>(x, y, bytes, a, b);
+    case UNARY_GELU_ERF: return map<GeluErf>(x, y, bytes, a, b);
+    case UNARY_RELU: return map<Relu>(x, y, bytes, a, b);
+    case UNARY_TANH: return map<Tanh>(x, y, bytes, a, b);
+    case UNARY_SIGMOID: return map<Sigmoid>(x, y, bytes, a, b);
+    case UNARY_EXP: return map<Exp>(x, y, bytes, a, b);
+    case UNARY_SCALE: return map<Scale>(x, y, bytes, a, b);
+    case UNARY_CLAMP: return map<Clamp>(x, y, bytes, a, b);
+    case UNARY_SOFT_CAP: return map<SoftCap>(x, y, bytes, a, b);
+    case UNARY_SQR: return map<Sqr>(x, y, bytes, a, b);
+    case UNARY_SQRT: return map<Sqrt>(x, y, bytes, a, b);
+    case UNARY_LOG: return map<Log>(x, y, bytes, a, b);
+    case UNARY_NEG: return map<Neg>(x, y, bytes, a, b);
+    case UNARY_ABS: return map<Abs>(x, y, bytes, a, b);
+    case UNARY_STEP: return map<Step>(x, y, bytes, a, b);
+    case UNARY_XIELU: return map_xielu(x, y, bytes, a, b, f32x4.splat(reinterpret<f32>(op.p3)), f32x4.splat(reinterpret<f32>(op.p4)));
+    case UNARY_SOFTPLUS: return map<Softplus>(x, y, bytes, a, b);
     default: unreachable();
   }
 }
@@ -229,8 +257,7 @@ function map_xielu(x: usize, y: usize, bytes: usize, a: v128, b: v128, beta: v12
 }
 
 /**
- * Gated unit: dst = f(gate) * up, where p0 selects f (src/graph/layout.ts GLU; swiglu_oai is a unit
- * of its own). With src1, src0 is gate and src1 is up, both of dst's shape. Without, a row of src0
+ * Gated unit: dst = f(gate) * up, where p0 selects f (swiglu_oai is a unit of its own). With src1, src0 is gate and src1 is up, both of dst's shape. Without, a row of src0
  * holds both: gate first, or up first if p1 is not 0.
  *
  * Not kept: one record for the products of gate and up together with this op (slower with one
@@ -241,10 +268,10 @@ export function glu(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const dst = op.dst;
   const n = dst.ne0;
   const unit = cast_unit(op);
-  const apart = changetype<usize>(op.src1) != 0;
+  const separate = changetype<usize>(op.src1) != 0;
   const half = <usize>n << 2;
-  const gate_at = apart || !op.p1 ? <usize>0 : half;
-  const up_at = apart || op.p1 ? <usize>0 : half;
+  const gate_at = separate || !op.p1 ? <usize>0 : half;
+  const up_at = separate || op.p1 ? <usize>0 : half;
   // Rows are divided too, so that all threads share the only row of a single token.
   const per_row = (n + unit - 1) / unit;
   const units = per_row * nrows(dst);
@@ -255,7 +282,7 @@ export function glu(op: Op, ith: i32, nth: i32, scratch: usize): void {
     const o = <usize>from << 2;
     end = min(to, (r + 1) * per_row);
     const k = min(n, (end - r * per_row) * unit) - from;
-    glu_row(op.p0, row_at(src0, r) + gate_at + o, row_at(apart ? op.src1 : src0, r) + up_at + o, row_at(dst, r) + o, k, scratch);
+    glu_row(op.p0, row_at(src0, r) + gate_at + o, row_at(separate ? op.src1 : src0, r) + up_at + o, row_at(dst, r) + o, k, scratch);
     cast_elements(op, r * n + from, k);
   }
 }
@@ -267,20 +294,20 @@ function glu_row(kind: i32, g: usize, u: usize, y: usize, n: i32, scratch: usize
   if (whole) glu_vectors(kind, g, u, y, whole);
   if (!left) return;
   copy_few(g + whole, scratch, left);
-  copy_few(u + whole, scratch + 16, left);
-  glu_vectors(kind, scratch, scratch + 16, scratch, 16);
+  copy_few(u + whole, scratch + UNARY_SCRATCH_UP, left);
+  glu_vectors(kind, scratch, scratch + UNARY_SCRATCH_UP, scratch, 16);
   copy_few(scratch, y + whole, left);
 }
 
 function glu_vectors(kind: i32, g: usize, u: usize, y: usize, bytes: usize): void {
   // prettier-ignore
   switch (kind) {
-    case 0: return gate<Silu>(g, u, y, bytes);
-    case 1: return gate<Gelu>(g, u, y, bytes);
-    case 2: return gate<GeluQuick>(g, u, y, bytes);
-    case 3: return gate<GeluErf>(g, u, y, bytes);
-    case 4: return gate<Relu>(g, u, y, bytes);
-    case 5: return swiglu_oai(g, u, y, bytes);
+    case GLU_SILU: return gate<Silu>(g, u, y, bytes);
+    case GLU_GELU: return gate<Gelu>(g, u, y, bytes);
+    case GLU_GELU_QUICK: return gate<GeluQuick>(g, u, y, bytes);
+    case GLU_GELU_ERF: return gate<GeluErf>(g, u, y, bytes);
+    case GLU_RELU: return gate<Relu>(g, u, y, bytes);
+    case GLU_SWIGLU_OAI: return swiglu_oai(g, u, y, bytes);
     default: unreachable();
   }
 }
@@ -294,7 +321,6 @@ function gate<F>(g: usize, u: usize, y: usize, bytes: usize): void {
 /**
  * The gated unit of gpt-oss, whose activations have a limit of 7: with x = min(gate, 7), the result
  * is x / (1 + e^(-1.702 x)) * (clamp(up, -7, 7) + 1).
- *
  */
 function swiglu_oai(g: usize, u: usize, y: usize, bytes: usize): void {
   const limit = f32x4.splat(7);

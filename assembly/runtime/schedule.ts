@@ -2,8 +2,8 @@
  * Division of work among threads. Its borders depend on shapes and on nth. Results do not, since
  * one thread computes the whole of each output.
  */
+import { Op, RANGES } from '../layout';
 import { take_of } from './sync';
-import { Op, RANGES } from './tensor';
 
 /** First of the n items of thread ith of nth: each thread takes ceil(n / nth), as in ggml. */
 @inline

@@ -2,38 +2,25 @@
  * Communication between threads. Only this file uses atomics. Builds without threads have the same
  * code, which one thread runs without waiting.
  *
- * Every memory of a model has a sync block. Threads meet at the barriers of the memory in which
- * they compute. All of them wait for steps at the first memory's block. Each word has a cache line
- * of 64 bytes, so that spinning on one does not slow down writers of another:
- *
- *   STEP    | number of the step to run, times 1024, plus how many threads take part in it, from
- *           | thread 0 on (few threads finish a small step sooner); CLOSED once the threads shut
- *           | down, which never happens during a step
- *   DONE    | number of the last finished step
- *   ARRIVED | threads that have reached the current barrier
- *   PHASE   | barriers passed
- *   POISON  | not 0 once a worker was lost: every wait ends, and every barrier returns LOST
- *   CANCEL  | [0] set by the host: stop this step. [1] set at a barrier by the last thread to
- *           | arrive, if it sees [0]: all threads obey this word
- *   SPIN    | how often a thread polls before it sleeps
- *   REACHED | a line for each thread: the record it has reached (`reached`), which tells why a step
- *           | does not end
+ * Every memory of a model has a sync block (its words: SYNC_STEP and those after it in layout.ts).
+ * Threads meet at the barriers of the memory in which they compute. All of them wait for steps at
+ * the first memory's block.
  */
-const STEP: usize = 0;
-const DONE: usize = 64;
-const ARRIVED: usize = 128;
-const PHASE: usize = 192;
-const POISON: usize = 256;
-const CANCEL: usize = 320;
-const SPIN: usize = 384;
-const REACHED: usize = 448;
-
-const CLOSED: i32 = -1;
-
-/** Outcomes of a barrier or a step. */
-export const GO_ON: i32 = 0;
-export const CANCELLED: i32 = 1;
-export const LOST: i32 = -1;
+import {
+  CLOSED,
+  END_CANCELLED,
+  END_GO_ON,
+  END_LOST,
+  REACHED_STRIDE,
+  SYNC_ARRIVED,
+  SYNC_CANCEL,
+  SYNC_DONE,
+  SYNC_PHASE,
+  SYNC_POISON,
+  SYNC_REACHED,
+  SYNC_SPIN,
+  SYNC_STEP,
+} from '../layout';
 
 /** Takes the next chunk of an op: each number is given to exactly one thread. */
 @inline
@@ -41,7 +28,7 @@ export function take(cursor: usize): i32 {
   return atomic.add<i32>(cursor, 1);
 }
 
-/** Most chunks that a range may have (take_of). */
+/** Maximum number of chunks that a range may have (take_of). */
 export const MOST_CHUNKS: i32 = 0x7fff;
 
 /**
@@ -77,28 +64,28 @@ function sleep(word: usize, value: i32, ns: i64): i32 {
 }
 
 /**
- * Waits until all nth threads are here. Returns GO_ON; CANCELLED if the host wants the step to end,
- * which all threads learn at the same barrier; or LOST if a worker is gone.
+ * Waits until all nth threads are here. Returns END_GO_ON; END_CANCELLED if the host wants the step
+ * to end, which all threads learn at the same barrier; or END_LOST if a worker is gone.
  */
 export function barrier(sync: usize, nth: i32): i32 {
-  const phase = atomic.load<i32>(sync + PHASE);
-  if (atomic.add<i32>(sync + ARRIVED, 1) == nth - 1) {
-    if (atomic.load<i32>(sync + CANCEL) != 0) atomic.store<i32>(sync + CANCEL + 4, 1);
-    atomic.store<i32>(sync + ARRIVED, 0);
-    atomic.add<i32>(sync + PHASE, 1);
-    if (nth > 1) atomic.notify(sync + PHASE, -1);
+  const phase = atomic.load<i32>(sync + SYNC_PHASE);
+  if (atomic.add<i32>(sync + SYNC_ARRIVED, 1) == nth - 1) {
+    if (atomic.load<i32>(sync + SYNC_CANCEL) != 0) atomic.store<i32>(sync + SYNC_CANCEL + 4, 1);
+    atomic.store<i32>(sync + SYNC_ARRIVED, 0);
+    atomic.add<i32>(sync + SYNC_PHASE, 1);
+    if (nth > 1) atomic.notify(sync + SYNC_PHASE, -1);
   } else {
     let polls = spin(sync);
-    while (atomic.load<i32>(sync + PHASE) == phase) {
+    while (atomic.load<i32>(sync + SYNC_PHASE) == phase) {
       if (--polls >= 0) continue;
-      // A thread that comes here after a worker was lost has read PHASE as the poisoner left it: no
-      // thread will change it again.
-      if (atomic.load<i32>(sync + POISON) != 0) break;
-      sleep(sync + PHASE, phase, -1);
+      // A thread that comes here after a worker was lost has read SYNC_PHASE as the poisoner left
+      // it: no thread will change it again.
+      if (atomic.load<i32>(sync + SYNC_POISON) != 0) break;
+      sleep(sync + SYNC_PHASE, phase, -1);
     }
   }
-  if (atomic.load<i32>(sync + POISON) != 0) return LOST;
-  return atomic.load<i32>(sync + CANCEL + 4) != 0 ? CANCELLED : GO_ON;
+  if (atomic.load<i32>(sync + SYNC_POISON) != 0) return END_LOST;
+  return atomic.load<i32>(sync + SYNC_CANCEL + 4) != 0 ? END_CANCELLED : END_GO_ON;
 }
 
 /** Places that reached() notes other than records: waiting for a step, and past the last record. */
@@ -111,7 +98,7 @@ const BEHIND_ALL: i32 = i32.MAX_VALUE - 1;
  */
 @inline
 export function reached(sync: usize, ith: i32, where: i32): void {
-  store<i32>(sync + REACHED + (<usize>ith << 6), where);
+  store<i32>(sync + SYNC_REACHED + <usize>ith * REACHED_STRIDE, where);
 }
 
 /**
@@ -124,32 +111,32 @@ export function meet(sync: usize, ith: i32, nth: i32): i32 {
 }
 
 /**
- * Waits, as thread ith, for a step after `last`. Returns its STEP word, or 0 if a worker was lost
- * or the threads shut down (because this thread timed out after idle_ns, or another one did).
+ * Waits, as thread ith, for a step after `last`. Returns its SYNC_STEP word, or 0 if a worker was
+ * lost or the threads shut down (because this thread timed out after idle_ns, or another one did).
  */
 export function await_step(sync: usize, ith: i32, last: i32, idle_ns: i64): i32 {
   reached(sync, ith, NO_STEP);
   let step = 0;
-  for (let polls = spin(sync); (step = atomic.load<i32>(sync + STEP)) == last && atomic.load<i32>(sync + POISON) == 0;) {
+  for (let polls = spin(sync); (step = atomic.load<i32>(sync + SYNC_STEP)) == last && atomic.load<i32>(sync + SYNC_POISON) == 0;) {
     if (--polls >= 0) continue;
     // 2: timed out. Threads do not shut down while step `last` runs without this one: a thread that
     // takes part in it may not have seen its number yet. Otherwise the compare-exchange decides
     // between shutting down and a step that is posted at the same moment.
     if (
-      sleep(sync + STEP, last, idle_ns) == 2 &&
-      atomic.load<i32>(sync + DONE) == last &&
-      atomic.cmpxchg<i32>(sync + STEP, last, CLOSED) == last
+      sleep(sync + SYNC_STEP, last, idle_ns) == 2 &&
+      atomic.load<i32>(sync + SYNC_DONE) == last &&
+      atomic.cmpxchg<i32>(sync + SYNC_STEP, last, CLOSED) == last
     ) {
-      atomic.notify(sync + STEP, -1);
+      atomic.notify(sync + SYNC_STEP, -1);
     }
   }
-  return step == CLOSED || atomic.load<i32>(sync + POISON) != 0 ? 0 : step;
+  return step == CLOSED || atomic.load<i32>(sync + SYNC_POISON) != 0 ? 0 : step;
 }
 
 /** Ends a step; called by thread 0. The host waits on this word. */
 export function finish_step(sync: usize, step: i32): void {
-  atomic.store<i32>(sync + DONE, step);
-  atomic.notify(sync + DONE, -1);
+  atomic.store<i32>(sync + SYNC_DONE, step);
+  atomic.notify(sync + SYNC_DONE, -1);
 }
 
 /**
@@ -160,5 +147,5 @@ export function finish_step(sync: usize, step: i32): void {
  */
 @inline
 function spin(sync: usize): i32 {
-  return load<i32>(sync + SPIN);
+  return load<i32>(sync + SYNC_SPIN);
 }

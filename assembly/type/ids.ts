@@ -99,3 +99,15 @@ export function vec_dot_type(type: u32): u32 {
     default: return 0xffffffff;
   }
 }
+
+/** True for types whose plain rows are multiplied, eight at a time (matmul/rows_8x1.ts). */
+@inline
+export function takes_rows(type: u32): bool {
+  return type == Q4_0 || type == Q8_0;
+}
+
+/** True if a cache of this type is kept as blocks for integer products (ops/attention_blocks.ts). */
+@inline
+export function has_blocks(type: u32): bool {
+  return type == Q8_0 || type == Q4_0;
+}

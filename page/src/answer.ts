@@ -3,25 +3,55 @@
  * message and keeps the older ones.
  */
 import type { Signal } from '@preact/signals';
-import { failureOf, isContextFull, type AnswerPart, type AnswerRequest, type Backend, type Failure, type WireMessage } from './backend.ts';
+import {
+  PageError,
+  failureOf,
+  isContextFull,
+  type AnswerPart,
+  type AnswerRequest,
+  type Backend,
+  type Failure,
+  type ModelInfo,
+  type WireMessage,
+  type WirePart,
+} from './backend.ts';
 import { append, keepMessage, removeMessage, setSettings, tellMessage, type Conversation } from './conversations.ts';
 import { othersDone } from './elsewhere.ts';
 import { optionsOf } from './settings.ts';
 import { say } from './status.ts';
 import { writing } from './tabs.ts';
 import { throttle } from './throttle.ts';
-import { isUnbegun, type Attachment, type Message, type NewMessage } from './tree.ts';
+import { isPicture, isUnbegun, picturesOf, type Attachment, type Message, type NewMessage, type TextFile } from './tree.ts';
 
 /**
  * A text file in a message: its name, then its text in a fence longer than any fence in the text.
  */
-function fileText({ name, text }: Attachment): string {
+function fileText({ name, text }: TextFile): string {
   const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([ticks]) => ticks.length));
   const fence = '`'.repeat(longest + 1);
   return `${name}:\n${fence}\n${text.replace(/\n$/, '')}\n${fence}`;
 }
 
-const wholeText = ({ content, attachments = [] }: Message): string => [content, ...attachments.map(fileText)].filter(Boolean).join('\n\n');
+const wholeText = ({ content, attachments = [] }: Message): string =>
+  [content, ...attachments.flatMap((file) => (isPicture(file) ? [] : [fileText(file)]))].filter(Boolean).join('\n\n');
+
+type Content = WireMessage['content'];
+const partsOf = (content: Content): readonly WirePart[] =>
+  typeof content !== 'string' ? content : content === '' ? [] : [{ type: 'text', text: content }];
+const textOf = (content: Content): string =>
+  partsOf(content)
+    .map((part) => (part.type === 'text' ? part.text : ''))
+    .join('');
+
+/** Pictures come before the text, as models are trained. */
+function contentOf(message: Message): Content {
+  const pictures = picturesOf(message).map(({ image }): WirePart => ({ type: 'image_url', image_url: { url: image } }));
+  const text = wholeText(message);
+  return pictures.length > 0 ? [...pictures, ...partsOf(text)] : text;
+}
+
+const joined = (before: Content, after: Content): Content =>
+  typeof before === 'string' && typeof after === 'string' ? `${before}\n\n${after}` : [...partsOf(before), ...partsOf(after)];
 
 /**
  * The conversation as the model gets it. Consecutive user messages become one, because chat
@@ -31,10 +61,10 @@ export function wireMessages(system: string, messages: readonly Message[]): Wire
   const wire: WireMessage[] = system.trim() ? [{ role: 'system', content: system }] : [];
   for (const message of messages) {
     const { role, calls = [], callId, reasoning } = message;
-    const content = wholeText(message);
+    const content = contentOf(message);
     const last = wire.at(-1);
     if (role === 'assistant' && content === '' && calls.length === 0 && !reasoning) continue;
-    if (role === 'user' && last?.role === 'user') wire[wire.length - 1] = { role, content: `${last.content}\n\n${content}` };
+    if (role === 'user' && last?.role === 'user') wire[wire.length - 1] = { role, content: joined(last.content, content) };
     else
       wire.push({
         role,
@@ -66,13 +96,17 @@ interface Run {
   readonly model: string | undefined;
 }
 
+/** The model that answers in a conversation: the chosen one, or the first. */
+export function modelFor({ models }: Backend, { info }: Conversation): ModelInfo | undefined {
+  const { model } = info.value.settings;
+  return models.value.find(({ id }) => id === model) ?? models.value[0];
+}
+
 function begin(backend: Backend, conversation: Conversation): Run | undefined {
   if (conversation.running.value) return undefined;
   const controller = new AbortController();
   conversation.running.value = controller;
-  const { settings } = conversation.info.value;
-  const { id } = backend.models.value.find(({ id }) => id === settings.model) ?? backend.models.value[0] ?? {};
-  return { backend, conversation, controller, model: id };
+  return { backend, conversation, controller, model: modelFor(backend, conversation)?.id };
 }
 
 const blank = ({ model }: Run): NewMessage => ({ role: 'assistant', content: '', state: 'streaming', model });
@@ -200,16 +234,27 @@ function receiver(conversation: Conversation, message: Signal<Message>) {
   };
 }
 
-/** @param begun the message already contains the beginning of the answer */
-function requestOf({ conversation, controller, model }: Run, message: Message, begun: boolean): AnswerRequest {
+/**
+ * @param begun the message already contains the beginning of the answer
+ * @throws PageError if there are pictures, and the model reads none
+ */
+function requestOf({ backend, conversation, controller, model }: Run, message: Message, begun: boolean): AnswerRequest {
   const { settings } = conversation.info.value;
   const path = conversation.messages.value.map(({ value }) => value);
   const texts = path.slice(0, path.findIndex(({ id }) => id === message.id) + (begun ? 1 : 0));
+  if (texts.some((one) => picturesOf(one).length > 0)) mustSee(backend, conversation);
   const task: AnswerRequest['task'] =
     settings.mode === 'text'
       ? { prompt: texts.map(wholeText).join('') }
       : { messages: wireMessages(settings.system, texts), continues: begun };
   return { model, task, options: optionsOf(settings), leaveOut: settings.whenFull === 'leaveOut', signal: controller.signal };
+}
+
+/** @throws PageError if the model of a conversation reads no pictures */
+export function mustSee(backend: Backend, conversation: Conversation): void {
+  if (conversation.info.value.settings.mode === 'text')
+    throw new PageError('The model continues a text here and reads no pictures. Choose “Chat” in the settings.', 'no_pictures');
+  if (modelFor(backend, conversation)?.sees === false) throw new PageError(backend.toSee, 'no_pictures');
 }
 
 const shown = new Intl.NumberFormat('en');
@@ -223,10 +268,10 @@ async function explained({ backend, controller, model }: Run, request: AnswerReq
   if (!request || !isContextFull(failure) || !('messages' in request.task) || length === undefined) return failure;
   const { messages } = request.task;
   const last = messages.slice(messages.findLastIndex(({ role }) => role === 'user'));
-  const texts = last.flatMap(({ content, reasoning_content = '' }) => [reasoning_content, content]);
+  const texts = last.flatMap(({ content, reasoning_content = '' }) => [reasoning_content, textOf(content)]);
   const tokens = await Promise.resolve(backend.count(texts.join(''), model, controller.signal)).catch(() => 0);
   if (tokens < length) return failure;
-  const found = `The last message alone has ${shown.format(tokens)} tokens, but the context has room for ${shown.format(length)}, the answer included.`;
+  const found = `The last message alone has ${shown.format(tokens)} tokens, but the context has room for ${shown.format(length)}, including the answer.`;
   return { code: 'message_too_long', message: `${found} Shorten the message or its files, or ${backend.enlarge}.` };
 }
 

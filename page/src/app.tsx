@@ -3,7 +3,7 @@ import { effect, signal, useComputed, useSignalEffect } from '@preact/signals';
 import { render, type ComponentChildren, type ComponentType } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import type { Backend } from './backend.ts';
-import { Composer, attach, stop } from './composer.tsx';
+import { Composer, attach, pastedFiles, stop } from './composer.tsx';
 import { current, isListed, openStore, setSettings, type Conversation } from './conversations.ts';
 import { isEscape } from './keys.ts';
 import { MessageView } from './message.tsx';
@@ -90,9 +90,12 @@ function Log({ backend, conversation, children }: { backend: Backend; conversati
   );
 }
 
-/** Accepts files dropped anywhere on the page. */
-function useDrop(takeFiles: Parts['takeFiles']): void {
+/** Accepts files dropped anywhere on the page, or pasted outside of other fields. */
+function useFiles({ backend, takeFiles }: Parts): void {
   useEffect(() => {
+    const take = (files: readonly File[]): void => {
+      if (!takeFiles?.(files) && current.value) void attach(backend, current.value, files);
+    };
     const has = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') ?? false;
     const over = (event: DragEvent): void => {
       if (!has(event)) return;
@@ -104,12 +107,19 @@ function useDrop(takeFiles: Parts['takeFiles']): void {
       document.body.classList.remove('dropping');
       if (!has(event)) return;
       event.preventDefault();
-      const files = [...event.dataTransfer!.files];
-      if (!takeFiles?.(files)) void attach(files);
+      take([...event.dataTransfer!.files]);
+    };
+    const paste = (event: ClipboardEvent): void => {
+      const files = pastedFiles(event);
+      const field = (event.target as Element | null)?.closest('input, textarea');
+      if (files.length === 0 || (field && !field.closest('.composer')) || document.querySelector('dialog[open]')) return;
+      event.preventDefault();
+      take(files);
     };
     for (const type of ['dragenter', 'dragover'] as const) document.addEventListener(type, over);
     document.addEventListener('dragleave', leave);
     document.addEventListener('drop', drop);
+    document.addEventListener('paste', paste);
   }, []);
 }
 
@@ -161,11 +171,12 @@ const SkipButton = () => (
   </button>
 );
 
-function App({ backend, ModelChooser, Settings, Welcome, Footer, Dialogs, takeFiles }: Parts) {
+function App(parts: Parts) {
+  const { backend, ModelChooser, Settings, Welcome, Footer, Dialogs } = parts;
   const conversation = current.value!;
   const title = useComputed(() => current.value?.info.value.title || 'New chat');
   useSignalEffect(() => void (document.title = `${title.value} · quantlet`));
-  useDrop(takeFiles);
+  useFiles(parts);
   useKeys();
   // Each conversation has a composer of its own, so that unsent text stays with its conversation.
   const { id } = conversation.info.value;
@@ -187,7 +198,7 @@ function App({ backend, ModelChooser, Settings, Welcome, Footer, Dialogs, takeFi
           </Log>
           <Problem failure={backend.problem.value} />
           {conversation.messages.value.length > 0 && !isListed(conversation) && (
-            <p class="hint deleted">This conversation was deleted in another tab. What you send here brings it back.</p>
+            <p class="hint deleted">This conversation was deleted in another tab. A message that you send here restores it.</p>
           )}
           <Composer key={`composer-${id}`} backend={backend} conversation={conversation} />
         </main>

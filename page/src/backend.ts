@@ -11,6 +11,8 @@ export interface ModelInfo {
   readonly contextLength?: number | undefined;
   /** False: the model has no chat template, so the page lets it continue a text instead. */
   readonly chat: boolean;
+  /** True if the model sees pictures; undefined if not known yet. */
+  readonly sees?: boolean | undefined;
 }
 
 /** A function call, with its arguments as JSON text. */
@@ -20,10 +22,14 @@ export interface Call {
   readonly arguments: string;
 }
 
+/** A part of a message with pictures. */
+export type WirePart =
+  { readonly type: 'text'; readonly text: string } | { readonly type: 'image_url'; readonly image_url: { readonly url: string } };
+
 /** A message in the spelling of OpenAI's API and of chat templates. */
 export interface WireMessage {
   readonly role: 'system' | 'user' | 'assistant' | 'tool';
-  readonly content: string;
+  readonly content: string | readonly WirePart[];
   readonly reasoning_content?: string;
   readonly tool_calls?: readonly { id: string; type: 'function'; function: { name: string; arguments: string } }[];
   readonly tool_call_id?: string;
@@ -74,6 +80,8 @@ export interface Backend {
   count(text: string, model: string | undefined, signal: AbortSignal): number | Promise<number>;
   /** Advice on how to get a larger context, as the end of a sentence. */
   readonly enlarge: string;
+  /** Advice on how to get a model that sees pictures, as a sentence. */
+  readonly toSee: string;
 }
 
 /** An error to show to people, with its code to look up. */
@@ -105,7 +113,7 @@ function onPage(message: string): string {
   const text = message.replace(/^(loadModel|generate|chat): (?=\w+ is )/, '').replace(/^'(\w+)' /, '$1 ');
   return [...PAGE_NAMES].reduce((text, [option, name]) => {
     const spellings = [option, option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)].join('|');
-    const where = /[A-Z]/.test(option) ? `(?<![\\w-])(?:${spellings})\\b` : `^(?:${spellings})(?= is )`;
+    const where = /[A-Z]/.test(option) ? `(?<![\\w-])(?:${spellings})\\b` : `^(?:${spellings})(?= (?:is|has|makes|cuts) )`;
     return text.replaceAll(new RegExp(where, 'g'), name);
   }, text);
 }

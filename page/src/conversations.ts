@@ -9,6 +9,7 @@ import { watchAll } from './elsewhere.ts';
 import { DEFAULT_SETTINGS, type Settings } from './settings.ts';
 import { hear, tell, writing, type News } from './tabs.ts';
 import { chained, childrenOf, leafBelow, newId, pathTo, titleOfMessages, type Children, type Message, type NewMessage } from './tree.ts';
+import { beginWriting, takeUnwritten } from './unwritten.ts';
 
 type Tree = ReadonlyMap<string, Signal<Message>>;
 
@@ -66,12 +67,17 @@ export async function openStore(): Promise<void> {
       () => {
         for (const id of open.keys()) incomplete.add(id); // made while an older tab blocked the database
         notKept.value = undefined;
-        return readList();
+        return writeUnwritten().then(readList);
       },
       (error: unknown) => lost(`this browser gives the page no storage (${(error as Error).message})`),
     );
   await Promise.race([opening, wait]);
   document.addEventListener('visibilitychange', () => document.visibilityState === 'visible' && void readAgain());
+}
+
+/** Writes the changes that a page was left with. */
+async function writeUnwritten(): Promise<void> {
+  for (const [id, changed] of takeUnwritten()) await database.changeInfo(id, changed);
 }
 
 async function readList(): Promise<void> {
@@ -197,7 +203,8 @@ function change(conversation: Conversation, changed: InfoChange): Promise<void> 
   if (!isListed(conversation)) return Promise.resolve();
   inList(conversation.info.value);
   tell({ type: 'info', info: conversation.info.value });
-  return keep(conversation, () => database.changeInfo(value.id, changed)).then(() => {});
+  const written = beginWriting(value.id, changed);
+  return keep(conversation, () => database.changeInfo(value.id, changed)).then(written);
 }
 
 /** The title of a path, unless the user named the conversation. */
@@ -304,9 +311,12 @@ export function setSettings(conversation: Conversation, settings: Partial<Settin
 
 /** Names a conversation. An empty title restores the automatic one. */
 export async function rename(id: string, title: string): Promise<void> {
+  const changed = { title, named: title !== '' };
+  const written = beginWriting(id, changed); // before load(), during which the page may be left
   const conversation = await load(id);
+  if (conversation) await change(conversation, changed);
+  written();
   if (!conversation) return;
-  await change(conversation, { title, named: title !== '' });
   if (title === '' && conversation.leaf.value) await change(conversation, titleAlong(conversation, conversation.leaf.value));
 }
 

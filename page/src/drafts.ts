@@ -10,7 +10,7 @@ const files = new Map<string, readonly Attachment[]>();
 const nameOf = (key: string): string => `draft ${key}`;
 
 /** Accesses the browser's storage; undefined without storage. */
-function stored<T>(action: () => T): T | undefined {
+export function inStorage<T>(action: () => T): T | undefined {
   try {
     return action();
   } catch {
@@ -23,18 +23,18 @@ function stored<T>(action: () => T): T | undefined {
  * tab.
  */
 export function readDraft(key: string): string {
-  const own = texts.get(key) ?? stored(() => sessionStorage.getItem(nameOf(key)));
-  return own ?? stored(() => localStorage.getItem(nameOf(key))) ?? '';
+  const own = texts.get(key) ?? inStorage(() => sessionStorage.getItem(nameOf(key)));
+  return own ?? inStorage(() => localStorage.getItem(nameOf(key))) ?? '';
 }
 
 /** Stores the text of a draft at once, so that nothing is lost if the page is left. */
 export function writeDraft(key: string, text: string): void {
   const before = readDraft(key);
   texts.set(key, text);
-  stored(() => sessionStorage.setItem(nameOf(key), text));
-  if (text !== '') stored(() => localStorage.setItem(nameOf(key), text));
+  inStorage(() => sessionStorage.setItem(nameOf(key), text));
+  if (text !== '') inStorage(() => localStorage.setItem(nameOf(key), text));
   // Removes the shared draft only if it is this tab's text: another tab may have replaced it.
-  else if (stored(() => localStorage.getItem(nameOf(key))) === before) stored(() => localStorage.removeItem(nameOf(key)));
+  else if (inStorage(() => localStorage.getItem(nameOf(key))) === before) inStorage(() => localStorage.removeItem(nameOf(key)));
 }
 
 export async function readFiles(key: string): Promise<readonly Attachment[]> {

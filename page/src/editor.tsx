@@ -1,6 +1,6 @@
 /** The editor for a message that has been sent. */
 import { useSignal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { readDraft, writeDraft } from './drafts.ts';
 import { isEnter, isEscape } from './keys.ts';
 
@@ -24,11 +24,11 @@ export function Editor({ id, text, action, hint, onSave, onCancel }: EditorProps
   const keepButton = useRef<HTMLButtonElement>(null);
   const asking = useSignal(false);
   const begun = useRef(readDraft(editKey(id)) || text);
-  useEffect(() => {
+  useLayoutEffect(() => {
     area.current?.focus();
     area.current?.setSelectionRange(begun.current.length, begun.current.length);
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (asking.value) keepButton.current?.focus();
   }, [asking.value]);
   const leave = (then: () => void): void => {
@@ -75,7 +75,7 @@ export function Editor({ id, text, action, hint, onSave, onCancel }: EditorProps
       />
       {asking.value ? (
         <div class="row">
-          <span role="alert">Discard what you changed?</span>
+          <span role="alert">Discard your changes?</span>
           <button type="button" class="danger" onClick={() => leave(onCancel)}>
             Discard
           </button>

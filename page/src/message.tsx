@@ -10,8 +10,9 @@ import { hasDraft } from './drafts.ts';
 import { Editor, editKey } from './editor.tsx';
 import { blocksOf, type Block } from './markdown.ts';
 import { typeset } from './math.ts';
-import type { Attachment, Message } from './tree.ts';
-import { CopyButton, Icon, IconButton, Problem, composerFocus, count, significant } from './ui.tsx';
+import { isPicture, picturesOf, type Message, type Picture, type TextFile } from './tree.ts';
+import { count, significant } from './numbers.ts';
+import { CopyButton, Icon, IconButton, Problem, composerFocus } from './ui.tsx';
 
 export interface MessageProps {
   readonly backend: Backend;
@@ -69,7 +70,14 @@ const isFull = (end: AnswerEnd | undefined, contextLength: number | undefined): 
 
 const SPEAKERS = { user: 'You', assistant: 'Model', tool: 'Result of a function' };
 
-const AttachmentView = ({ file }: { file: Attachment }) => (
+const PictureView = ({ picture: { name, image, note } }: { picture: Picture }) => (
+  <figure class="picture">
+    <img src={image} alt={`Picture ${name}`} />
+    {note && <figcaption>{note}</figcaption>}
+  </figure>
+);
+
+const TextFileView = ({ file }: { file: TextFile }) => (
   <details class="attachment">
     <summary>
       <Icon name="attach" /> {file.name} <small>{count(file.text.length)} characters</small>
@@ -77,6 +85,17 @@ const AttachmentView = ({ file }: { file: Attachment }) => (
     <pre tabindex={0}>{file.text}</pre>
   </details>
 );
+
+/** Shown until the first word of an answer to pictures, which models take seconds to read. */
+const ReadingPictures = ({ count: n }: { count: number }) => {
+  const what = n === 1 ? 'picture' : `${count(n)} pictures`;
+  return (
+    <p class="loading">
+      <progress aria-label={`Reading the ${what}`} />
+      <span>The model reads the {what} …</span>
+    </p>
+  );
+};
 
 /** Steps through the versions of a message. */
 function Versions({ conversation, message }: Pick<MessageProps, 'conversation' | 'message'>) {
@@ -216,6 +235,9 @@ export function MessageView(props: MessageProps) {
     requestAnimationFrame(() => article.current?.querySelector<HTMLElement>('.actions [aria-label=Edit]')?.focus());
   };
   const isEdited = editing.value === id && !streaming;
+  const unbegun = streaming && content === '' && !reasoning && !calls;
+  const question = unbegun && message.value.parent ? conversation.tree.value.get(message.value.parent)?.value : undefined;
+  const seen = question ? picturesOf(question).length : 0;
   return (
     <article ref={article} class={`message ${role}`} aria-label={SPEAKERS[role]} aria-busy={streaming}>
       {reasoning && <Reasoning text={reasoning} thinking={streaming && content === '' && !calls} />}
@@ -226,13 +248,12 @@ export function MessageView(props: MessageProps) {
       ) : (
         content && <div class="plain bubble">{content}</div>
       )}
-      {attachments?.map((file, i) => (
-        <AttachmentView key={i} file={file} />
-      ))}
+      {attachments?.map((file, i) => (isPicture(file) ? <PictureView key={i} picture={file} /> : <TextFileView key={i} file={file} />))}
       {calls?.map((call) => (
         <CallView key={call.id} call={call} />
       ))}
-      {streaming && <span class="cursor" aria-hidden="true" />}
+      {seen > 0 && <ReadingPictures count={seen} />}
+      {streaming && seen === 0 && <span class="cursor" aria-hidden="true" />}
       {last && calls && state === 'done' && <Results key={id} backend={backend} conversation={conversation} id={id} calls={calls} />}
       <Ending {...props} full={isFull(end, contextLength)} />
       {!isEdited && <Actions {...props} onEdit={() => (editing.value = id)} />}

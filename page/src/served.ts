@@ -7,6 +7,7 @@ import {
   type AnswerPart,
   type AnswerRequest,
   type Backend,
+  type Call,
   type Failure,
   type ModelInfo,
 } from './backend.ts';
@@ -58,6 +59,12 @@ function fieldsOf({ responseFormat, templateVariables, ...options }: GenerationO
   };
 }
 
+interface CallPiece {
+  readonly index: number;
+  readonly id?: string;
+  readonly function: { readonly name?: string; readonly arguments?: string };
+}
+
 interface Chunk {
   readonly error?: { readonly message?: string; readonly code?: string };
   readonly choices?: readonly {
@@ -65,7 +72,7 @@ interface Chunk {
     readonly delta?: {
       readonly content?: string;
       readonly reasoning_content?: string;
-      readonly tool_calls?: readonly { id?: string; function: { name: string; arguments: string } }[];
+      readonly tool_calls?: readonly CallPiece[];
     };
     readonly finish_reason?: string | null;
   }[];
@@ -130,6 +137,13 @@ async function count(content: string, model: string | undefined, signal: AbortSi
   return ((await response.json()) as { tokens: readonly unknown[] }).tokens.length;
 }
 
+/** Adds a piece of a call. The first piece has the id and the name. */
+function addCall(calls: Call[], { index, id, function: { name, arguments: text = '' } }: CallPiece): void {
+  const begun = calls.at(index);
+  if (begun) calls[index] = { ...begun, arguments: begun.arguments + text };
+  else calls.push({ id: id ?? name ?? '', name: name ?? '', arguments: text });
+}
+
 async function* answer(asked: AnswerRequest, contextLength: number | undefined): AsyncGenerator<AnswerPart, AnswerEnd> {
   const { model, task, options, leaveOut, signal } = asked;
   let fields: Record<string, unknown>;
@@ -150,6 +164,7 @@ async function* answer(asked: AnswerRequest, contextLength: number | undefined):
   };
   const path = 'prompt' in task ? 'v1/completions' : 'v1/chat/completions';
   const response = await request(path, { method: 'POST', body: JSON.stringify(body), signal });
+  const calls: Call[] = [];
   let finishReason = '';
   let usage: Chunk['usage'];
   let timings: Chunk['timings'];
@@ -162,13 +177,10 @@ async function* answer(asked: AnswerRequest, contextLength: number | undefined):
       if (delta?.reasoning_content) yield { type: 'reasoning', delta: delta.reasoning_content };
       const content = text ?? delta?.content;
       if (content) yield { type: 'content', delta: content };
-      for (const call of delta?.tool_calls ?? [])
-        yield {
-          type: 'toolCall',
-          call: { id: call.id ?? call.function.name, name: call.function.name, arguments: call.function.arguments },
-        };
+      for (const call of delta?.tool_calls ?? []) addCall(calls, call);
     }
   }
+  for (const call of calls) yield { type: 'toolCall', call };
   signal.throwIfAborted();
   if (!finishReason) throw new PageError(BROKEN);
   return {
@@ -185,6 +197,19 @@ export interface ServedBackend extends Backend {
   refresh(): Promise<void>;
 }
 
+/** A model of GET /v1/models. It has `meta` and `capabilities` once it is loaded. */
+interface ListedModel {
+  readonly id: string;
+  readonly meta?: { readonly n_ctx?: number };
+  readonly capabilities?: readonly string[];
+}
+
+/** The fields of GET /props that the page reads. */
+interface Props {
+  readonly chat_template_warnings?: readonly string[];
+  readonly modalities?: { readonly vision?: boolean };
+}
+
 export function createServedBackend(): ServedBackend {
   const models = signal<readonly ModelInfo[]>([]);
   const problem = signal<Failure | undefined>(undefined);
@@ -193,6 +218,7 @@ export function createServedBackend(): ServedBackend {
     problem,
     count,
     enlarge: 'start the server with a larger context (-c)',
+    toSee: 'The model of this server reads no pictures. Start the server with one that does, and with its projector (--mmproj).',
     async *answer(asked) {
       const lengthOf = (): number | undefined => models.value.find(({ id }) => id === asked.model)?.contextLength;
       // The server reports a model's context length only after the model is loaded.
@@ -201,12 +227,15 @@ export function createServedBackend(): ServedBackend {
     },
     async refresh() {
       try {
-        const { data } = (await (await request('v1/models')).json()) as { data: { id: string; meta?: { n_ctx?: number } }[] };
-        // /props describes the template of a server's only model, so it is not asked if there are
-        // several.
-        const { chat_template_warnings: warnings = [] } =
-          data.length === 1 ? ((await (await request('props')).json()) as { chat_template_warnings?: string[] }) : {};
-        models.value = data.map(({ id, meta }) => ({ id, contextLength: meta?.n_ctx, chat: warnings.length === 0 }));
+        const { data } = (await (await request('v1/models')).json()) as { data: readonly ListedModel[] };
+        // /props describes a server's only model, so it is not asked if there are several.
+        const props = data.length === 1 ? ((await (await request('props')).json()) as Props) : undefined;
+        models.value = data.map(({ id, meta, capabilities = [] }) => ({
+          id,
+          contextLength: meta?.n_ctx,
+          chat: (props?.chat_template_warnings ?? []).length === 0,
+          sees: props ? props.modalities?.vision === true : meta && capabilities.includes('multimodal'),
+        }));
         problem.value = undefined;
       } catch (error) {
         models.value = [];

@@ -48,7 +48,7 @@ function ResetButton({ conversation }: { conversation: Conversation }) {
         change(before ?? { ...DEFAULT_SETTINGS, mode, model, system });
       }}
     >
-      {beforeReset.value ? 'Undo the reset' : 'Reset all but the system prompt'}
+      {beforeReset.value ? 'Undo the reset' : 'Reset everything except the system prompt'}
     </button>
   );
 }
@@ -161,13 +161,13 @@ export function SettingsDialog({ conversation, children }: { conversation: Conve
           'mode',
           'Kind',
           { chat: 'Chat: you and the model take turns', text: 'Text: the model continues what is written' },
-          'Text is for models that were never taught to chat.',
+          'Text is for models that were not trained to chat.',
         )}
         {choice(
           'whenFull',
           'If the context is full',
           { refuse: 'Say so', leaveOut: 'Leave out the oldest turns' },
-          'What is left out stays in the conversation, but the model does not see it.',
+          'Omitted turns stay in the conversation, but the model does not see them.',
         )}
         {settings.mode === 'chat' && text('system', 'System prompt', 'Who the model should be, and how it should answer.', 4)}
       </fieldset>

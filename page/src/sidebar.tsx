@@ -1,6 +1,6 @@
 /** The list of conversations. */
 import { signal, useSignal } from '@preact/signals';
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { failureOf, type Failure } from './backend.ts';
 import { bringBack, current, list, notKept, remove, rename, type Conversation } from './conversations.ts';
@@ -44,7 +44,7 @@ const nameOf = ({ title }: Info): string => title || 'Untitled';
 function RenameForm({ info, onDone }: { info: Info; onDone: () => void }) {
   const input = useRef<HTMLInputElement>(null);
   const before = useRef(info);
-  useEffect(() => {
+  useLayoutEffect(() => {
     input.current?.focus();
     input.current?.select();
   }, []);

@@ -3,11 +3,11 @@ import { PageError, type AnswerEnd, type Failure } from './backend.ts';
 import { add, list, read } from './conversations.ts';
 import type { Info } from './database.ts';
 import { DEFAULT_SETTINGS, type Settings } from './settings.ts';
-import { childrenOf, leafBelow, newId, titleOfMessages, pathTo, type Message } from './tree.ts';
+import { childrenOf, leafBelow, newId, titleOfMessages, pathTo, type Attachment, type Message } from './tree.ts';
 
 const FORMAT = 'quantlet-conversations';
-/** Version 1 had a list of messages, each the child of the one before. */
-const VERSION = 2;
+/** Version 1 had a list of messages, each the child of the one before. Version 2 had no pictures. */
+const VERSION = 3;
 
 /** Exports one conversation, or all if no id is given. */
 export async function exportJson(id?: string): Promise<Blob> {
@@ -46,11 +46,18 @@ const readFailure = (given: Unknown<Failure>): Failure => ({
   ...(given.code ? { code: text(given.code) } : {}),
 });
 
+/** Reads a text file, or a picture: only as PNG or JPEG, because browsers load URLs of pictures. */
+function readAttachment(given: Record<string, unknown>): Attachment {
+  const [name, image] = [text(given.name), text(given.image)];
+  if (!/^data:image\/(png|jpeg);base64,/.test(image)) return { name, text: text(given.text) };
+  return { name, image, ...(given.note ? { note: text(given.note) } : {}) };
+}
+
 /** Reads a message of a file that may contain anything. Its parent is determined later. */
 function readMessage(given: Unknown<Message>, at: number): Omit<Message, 'parent'> {
   const role = given.role === 'assistant' || given.role === 'tool' ? given.role : 'user';
   const calls = records(given.calls).map((call) => ({ id: text(call.id), name: text(call.name), arguments: text(call.arguments) }));
-  const attachments = records(given.attachments).map((file) => ({ name: text(file.name), text: text(file.text) }));
+  const attachments = records(given.attachments).map(readAttachment);
   const state = (['done', 'stopped', 'length', 'failed'] as const).find((one) => one === given.state);
   // An answer that was being written during the export ended there.
   const stopped = given.state === 'streaming' ? 'stopped' : undefined;
@@ -138,7 +145,7 @@ export async function importJson(file: Blob): Promise<number> {
     throw new PageError(`The file is not JSON: ${(error as Error).message}. Expected one that this page exported.`);
   }
   if (content.format !== FORMAT || !Array.isArray(content.conversations))
-    throw new PageError(`The file holds no conversations of this page; expected JSON with "format": "${FORMAT}".`);
+    throw new PageError(`The file has no conversations of this page; expected JSON with "format": "${FORMAT}".`);
   if (typeof content.version === 'number' && content.version > VERSION)
     throw new PageError(
       `The file is of version ${content.version}, this page reads versions up to ${VERSION}. Load the page of a newer quantlet.`,

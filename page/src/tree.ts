@@ -10,10 +10,22 @@ import type { AnswerEnd, Call, Failure } from './backend.ts';
  */
 export type MessageState = 'streaming' | 'done' | 'stopped' | 'length' | 'failed';
 
-export interface Attachment {
+export interface TextFile {
   readonly name: string;
   readonly text: string;
 }
+
+export interface Picture {
+  readonly name: string;
+  /** A PNG or JPEG file as data: URL. */
+  readonly image: string;
+  /** Change that was made when the picture was attached, for people. */
+  readonly note?: string;
+}
+
+export type Attachment = TextFile | Picture;
+export const isPicture = (file: Attachment): file is Picture => 'image' in file;
+export const picturesOf = ({ attachments = [] }: Pick<Message, 'attachments'>): readonly Picture[] => attachments.filter(isPicture);
 
 export interface Message {
   readonly id: string;

@@ -1,7 +1,7 @@
 /** Small components used all over the page. */
 import { signal, useSignal, type Signal } from '@preact/signals';
 import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
-import { useEffect, useId, useLayoutEffect, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import type { Failure } from './backend.ts';
 import { say } from './status.ts';
 
@@ -22,6 +22,7 @@ const ICONS = {
   close: 'M6 6l12 12M18 6 6 18',
   more: 'M5 12h.01M12 12h.01M19 12h.01',
   attach: 'm20 11-8 8a5 5 0 0 1-7-7l8-8a3.3 3.3 0 0 1 5 5l-8 8a1.7 1.7 0 0 1-2.500-2.500l7-7',
+  camera: 'M4 8h3l2-3h6l2 3h3v11H4zM12 16a3 3 0 1 0 0-6 3 3 0 0 0 0 6',
   down: 'M12 5v14m-6-6 6 6 6-6',
   cpu: 'M7 7h10v10H7zM10 3v4m4-4v4m-4 10v4m4-4v4M3 10h4m-4 4h4m10-4h4m-4 4h4',
   trash: 'M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13',
@@ -131,7 +132,7 @@ export function Dialog({
  */
 export function ConfirmDelete({ what, onDelete, onKeep }: { what: string; onDelete: () => void; onKeep: () => void }) {
   const keep = useRef<HTMLButtonElement>(null);
-  useEffect(() => keep.current?.focus(), []);
+  useLayoutEffect(() => keep.current?.focus(), []); // before a key can move the focus elsewhere
   return (
     <>
       <span role="alert">Delete “{what}”?</span>
@@ -161,14 +162,6 @@ export function download(name: string, blob: Blob): void {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
-
-const digits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
-const whole = new Intl.NumberFormat();
-/** Formats a measurement with three significant digits. */
-export const significant = (value: number): string => digits.format(value);
-export const count = (value: number): string => whole.format(value);
-export const bytes = (value: number): string =>
-  value < 1e6 ? `${significant(value / 1e3)} KB` : value < 1e9 ? `${significant(value / 1e6)} MB` : `${significant(value / 1e9)} GB`;
 
 /** True if the list of conversations is open. On wide windows it is always visible. */
 export const sidebarOpen = signal(false);

@@ -7,9 +7,12 @@ import type {
   LanguageModelV3StreamPart,
   LanguageModelV3Usage,
 } from '@ai-sdk/provider';
+import { readImages } from '../chat/images.ts';
 import { newCallId } from '../chat/messages.ts';
+import type { ChatOptions } from '../chat/options.ts';
 import { prepareChatWork, runChat, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
-import type { Backend } from '../openai/backend.ts';
+import type { Backend } from '../server/backend.ts';
+import { reasoningOptions } from '../server/protocols/reasoning.ts';
 import { inSlices } from '../slices.ts';
 import { messagesOf, optionsOf } from './prompt.ts';
 
@@ -27,13 +30,15 @@ function usageOf(chat: PreparedChat, outcome: ChatOutcome, tokens: number): Lang
 }
 
 /**
- * Stream parts of an answer: text and reasoning as segments with a start and an end, calls whole,
- * and the finish last.
+ * Stream parts of an answer: text, reasoning and the arguments of calls as segments with a start and
+ * an end, after these each call as a whole, and the finish last.
  */
 async function* partsOf(steps: AsyncGenerator<ChatStep, ChatOutcome>, chat: PreparedChat): AsyncGenerator<LanguageModelV3StreamPart, void> {
   let open: 'text' | 'reasoning' | undefined;
   let segment = 0;
   let tokens = 0;
+  /** The call whose arguments are being written. */
+  let call: { readonly index: number; readonly id: string } | undefined;
   const close = (): LanguageModelV3StreamPart[] => (open === undefined ? [] : [{ type: `${open}-end`, id: String(segment) }]);
   try {
     for (;;) {
@@ -45,15 +50,21 @@ async function* partsOf(steps: AsyncGenerator<ChatStep, ChatOutcome>, chat: Prep
       }
       if ((step.value.part?.id ?? -1) >= 0) tokens++;
       for (const event of step.value.events) {
+        if (event.type === 'toolCallDelta') {
+          const { name: toolName, delta } = event;
+          if (call?.index !== event.index) {
+            yield* close();
+            open = undefined;
+            call = { index: event.index, id: event.id ?? newCallId() };
+            yield { type: 'tool-input-start', id: call.id, toolName };
+          }
+          if (delta !== '') yield { type: 'tool-input-delta', id: call.id, delta };
+          continue;
+        }
         if (event.type === 'toolCall') {
-          yield* close();
-          open = undefined;
-          const id = event.call.id ?? newCallId();
-          const input = event.call.arguments;
-          yield { type: 'tool-input-start', id, toolName: event.call.name };
-          yield { type: 'tool-input-delta', id, delta: input };
+          const { id } = call!;
           yield { type: 'tool-input-end', id };
-          yield { type: 'tool-call', toolCallId: id, toolName: event.call.name, input };
+          yield { type: 'tool-call', toolCallId: id, toolName: event.call.name, input: event.call.arguments };
           continue;
         }
         const type = event.type === 'content' ? 'text' : 'reasoning';
@@ -71,8 +82,28 @@ async function* partsOf(steps: AsyncGenerator<ChatStep, ChatOutcome>, chat: Prep
 }
 
 /**
+ * Options for the `reasoning` of a call, which specification v4 has. Settings of
+ * `providerOptions.quantlet` have priority.
+ */
+function reasoningOf(
+  backend: Backend,
+  options: LanguageModelV3CallOptions,
+  { templateVariables, reasoningBudget }: ChatOptions,
+): ChatOptions {
+  const { reasoning: effort } = options as { readonly reasoning?: string };
+  if (effort === undefined || effort === 'provider-default') return {};
+  const wished = reasoningOptions(backend.chatTemplate, { effort });
+  const variables = { ...wished.templateVariables, ...templateVariables };
+  return {
+    templateVariables: Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined)),
+    reasoningBudget: reasoningBudget ?? wished.reasoningBudget,
+  };
+}
+
+/**
  * A model as the AI SDK's language model:
- * `generateText({ model: languageModel(backend), prompt })`. Tool calls, structured output (schemas
+ * `generateText({ model: languageModel(backend), prompt })`. Images in messages and in results of
+ * tools (if the model was loaded with its projector), tool calls, structured output (schemas
  * constrain sampling), reasoning, stop sequences, seeds and abort signals work.
  * `providerOptions.quantlet` takes minP, repeatPenalty, grammar, reasoning, templateVariables and a
  * few more.
@@ -80,7 +111,8 @@ async function* partsOf(steps: AsyncGenerator<ChatStep, ChatOutcome>, chat: Prep
 export function languageModel(backend: Backend): LanguageModelV3 {
   const start = async (options: LanguageModelV3CallOptions) => {
     const { chat, warnings } = optionsOf(options);
-    const messages = messagesOf(options.prompt);
+    Object.assign(chat, reasoningOf(backend, options, chat));
+    const messages = await readImages(messagesOf(options.prompt), backend.readImage, options.abortSignal);
     // As with the SDK's other providers, a final assistant message is the beginning of the answer.
     const last = messages.at(-1);
     chat.continueFinalMessage ??= last?.role === 'assistant' && last.tool_calls === undefined;

@@ -1,8 +1,12 @@
 /** A model as the AI SDK's embedding model or reranking model. */
 import type { EmbeddingModelV3, RerankingModelV3 } from '@ai-sdk/provider';
 import { QuantletError } from '../errors.ts';
-import { countTokens, type Backend } from '../openai/backend.ts';
+import { countTokens, type Backend, type VectorOptions } from '../server/backend.ts';
 import { inSlices } from '../slices.ts';
+import { unknownSettings } from './prompt.ts';
+
+/** Options of embed() that `providerOptions.quantlet` takes. */
+const SETTINGS = ['pooling', 'normalize', 'truncate', 'dimensions', 'prompt', 'promptName'] as const satisfies (keyof VectorOptions)[];
 
 /**
  * An embedder as the AI SDK's embedding model:
@@ -22,12 +26,15 @@ export function embeddingModel(backend: Backend): EmbeddingModelV3 {
     // The model itself batches texts, so a call may have any number.
     maxEmbeddingsPerCall: undefined,
     supportsParallelCalls: false,
-    async doEmbed({ values, abortSignal }) {
-      const vectors = await (backend as Required<Backend>).embed(values, abortSignal ? { signal: abortSignal } : {});
+    async doEmbed({ values, abortSignal, providerOptions }) {
+      const own = providerOptions?.quantlet ?? {};
+      const known = SETTINGS.filter((name) => own[name] !== undefined);
+      const settings = Object.fromEntries(known.map((name) => [name, own[name]])) as VectorOptions;
+      const vectors = await (backend as Required<Backend>).embed(values, { ...settings, ...(abortSignal ? { signal: abortSignal } : {}) });
       return {
         embeddings: vectors.map((vector) => [...vector]),
-        usage: { tokens: await inSlices(countTokens(backend, values), abortSignal) },
-        warnings: [],
+        usage: { tokens: await inSlices(countTokens(backend, values, backend.contextLength), abortSignal) },
+        warnings: unknownSettings(own, SETTINGS),
       };
     },
   };

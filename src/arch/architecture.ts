@@ -27,13 +27,33 @@ export interface GraphInputs {
   readonly encoded: Tensor;
   /** Indices of the tokens whose results are wanted, i32 [n_outputs]. */
   readonly outputs: Tensor;
-  /** The other tokens, i32 [n_tokens - n_outputs]. */
+  /** Indices of the tokens whose results are not wanted, i32 [n_tokens - n_outputs]. */
   readonly others: Tensor;
   /**
    * Recurrent state that each run of tokens continues from, i32 [RUN_WORDS, runs]
    * (graph/recurrent.ts).
    */
   readonly runs: Tensor;
+}
+
+/** Inputs for the tokens of images among a step's tokens. */
+export interface ImageInputs {
+  /** Embeddings of images, f32 [n_embd * (1 + deepstack), n_tokens]; zeros for tokens of text. */
+  readonly rows: Tensor;
+  /** 1 for tokens of text, 0 for those of images, f32 [1, n_tokens]. */
+  readonly isText: Tensor;
+  /** Positions of M-RoPE, i32 [n_tokens]: `pos` is the first of three. */
+  readonly height: Tensor;
+  readonly width: Tensor;
+  /** 0, 1, 2 ..., i32 [n_tokens]. */
+  readonly order: Tensor;
+  /** `pos` + FAR (attention-ops.ts), i32 [n_tokens], for windows of images without causal order. */
+  readonly far: Tensor;
+  /**
+   * Number of cells that each token sees if no image is seen ahead, i32 [n_tokens]: `visible` of
+   * layers that keep the causal order in all images.
+   */
+  readonly causal: Tensor;
 }
 
 /**
@@ -62,7 +82,9 @@ export interface GraphContext {
   readonly gguf: GGUF;
   readonly inputs: GraphInputs;
   readonly wants: Wants;
-  /** Most tokens of a sequence, as loaded. */
+  /** Undefined if the model was loaded without a projector. */
+  readonly images?: ImageInputs | undefined;
+  /** Maximum number of tokens of a sequence, as loaded. */
   readonly contextLength: number;
   /** @see AttentionParams.unifiedMax */
   readonly unifiedMax?: number | undefined;
@@ -78,7 +100,9 @@ export interface GraphContext {
    * @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE
    */
   weight(name: string, ne: readonly number[]): Tensor;
-  /** The same for a weight that the model can do without. */
+  /**
+   * A weight that the model can do without, as weight() returns it; undefined if the file lacks it.
+   */
   optional(name: string, ne: readonly number[]): Tensor | undefined;
   /**
    * View of a weight that starts at row `from` (for a vector: at element `from`); undefined if the

@@ -13,6 +13,7 @@ import type { Tensor } from '../graph/tensor.ts';
 import { reshape, view } from '../graph/views.ts';
 import type { GraphContext } from './architecture.ts';
 import type { HParams } from './hparams.ts';
+import type { TokenAngles } from './images.ts';
 
 export const TOKENS_OF_HEADS = { dim: 2, by: 'tokens' } as const;
 
@@ -84,10 +85,10 @@ export function embed(g: GraphContext, { nEmbd, nVocab }: HParams): Tensor {
 }
 
 export interface AttentionOptions {
-  /** Angles of rope; undefined: no rotation. */
-  readonly angles?: Tensor | undefined;
+  /** Angles of rope, by position or by token; undefined: no rotation. */
+  readonly angles?: Tensor | TokenAngles | undefined;
   /** Angles of queries, if they differ from those of keys. */
-  readonly queryAngles?: Tensor | undefined;
+  readonly queryAngles?: Tensor | TokenAngles | undefined;
   /** Norms of q and k follow the rotation instead of preceding it. Default false. */
   readonly normAfterRope?: boolean;
   /** Pairs of elements that rope rotates. Default 'neox'. */
@@ -96,6 +97,10 @@ export interface AttentionOptions {
   readonly window?: number;
   /** @see AttentionParams.reach */
   readonly reach?: number | undefined;
+  /** Positions that `reach` counts from. Default: those of the tokens. */
+  readonly reachFrom?: Tensor | undefined;
+  /** Number of cells that each token sees. Default: the step's. */
+  readonly visible?: Tensor | undefined;
   readonly logitSoftcap?: number;
   /** max_bias of ALiBi (arXiv 2108.12409), which encodes positions as a bias by distance. */
   readonly maxBias?: number;
@@ -138,6 +143,8 @@ export function selfAttention(
     scale = 1 / Math.sqrt(headDim),
     window = 0,
     reach,
+    reachFrom,
+    visible = g.inputs.visible,
     logitSoftcap = 0,
     maxBias = 0,
     distances,
@@ -153,14 +160,15 @@ export function selfAttention(
   if (hp.valueDim !== hp.headDim)
     throw new QuantletError(
       'ERR_UNSUPPORTED_ARCH',
-      `this ${hp.arch} model has value heads of ${hp.valueDim} beside key heads of ${hp.headDim}, which quantlet does not run yet`,
+      `this ${hp.arch} model has value heads of ${hp.valueDim} and key heads of ${hp.headDim}, which quantlet does not run yet`,
     );
-  const { pos, cells, first, visible } = g.inputs;
+  const { pos, cells, first } = g.inputs;
   const name = (part: string): string => `blk.${il}.${part}`;
   const { q, k, v, gate } = projections(g, { ...hp, headDim }, il, h, { gated: outputGate, qAlone: keysOf !== undefined });
   const bounded = (t: Tensor): Tensor => (bound > 0 ? clamp(t, -bound, bound) : t);
-  const turn = (t: Tensor, part: string, table: Tensor | undefined): Tensor => {
-    const rotate = (a: Tensor): Tensor => (table ? rope(a, pos, table, { mode }) : a);
+  const turn = (t: Tensor, part: string, given: Tensor | TokenAngles | undefined): Tensor => {
+    const { table, rows } = given && 'rows' in given ? given : { table: given, rows: pos };
+    const rotate = (a: Tensor): Tensor => (table ? rope(a, rows, table, { mode }) : a);
     return normAfterRope ? headNorm(g, hp, rotate(t), name(part)) : rotate(headNorm(g, hp, t, name(part)));
   };
   const qr = turn(bounded(q), 'attn_q_norm', queryAngles);
@@ -179,7 +187,7 @@ export function selfAttention(
     maxBias,
     distances,
     sinks,
-    pos,
+    pos: reachFrom ?? pos,
     unifiedMax: g.unifiedMax,
     rotation: cache.rotation,
   });

@@ -40,7 +40,10 @@ export function expertNeurons(
   const up = `blk.${il}.ffn_up_exps`;
   for (const name of [up, downOf(il)].flatMap((of) => [`${of}.bias`, `${of}.scale`]))
     if (g.has(name))
-      throw new QuantletError('ERR_UNSUPPORTED_ARCH', `the file has the tensor "${name}", which products of experts' neurons do not know`);
+      throw new QuantletError(
+        'ERR_UNSUPPORTED_ARCH',
+        `the file has the tensor "${name}", which products of experts' neurons do not support`,
+      );
   const rows = (name: string): Tensor => reshape(g.weight(`${name}.weight`, [nEmbd, nFf, nExpert]), [nEmbd, nFf * nExpert]);
   const open = mul(gates, weights);
   const byExpert = { dim: 2, by: 'tokens' } as const;

@@ -75,7 +75,7 @@ export function experts(g: GraphContext, hp: HParams, il: number, x: Tensor, opt
   if (nExpert === 0)
     throw new QuantletError(
       'ERR_GGUF_INVALID',
-      `${hp.arch}.expert_count is 0 or missing, and layer ${il} is one of experts; expected how many it has`,
+      `${hp.arch}.expert_count is 0 or missing, but layer ${il} has experts; expected their number`,
     );
   const { act = 'silu', nFf = hp.nFfExpert, scores = routerScores(g, hp, il, x) } = options;
   const { ids, weights } = route(g, hp, il, scores, options);

@@ -9,7 +9,7 @@ import type { Architecture, GraphContext } from './architecture.ts';
 import { linear, times, type AttentionOptions } from './blocks.ts';
 import { decoder } from './llama.ts';
 import { ROPE_DEFAULTS } from './rope-table.ts';
-import { slidingWindows, type WindowDefaults } from './windows.ts';
+import { slidingWindows, windowOf, type WindowDefaults } from './windows.ts';
 
 interface Variant extends WindowDefaults {
   readonly attnCap: number;
@@ -38,7 +38,7 @@ const gemma = (name: string, variant: Variant): Architecture =>
     const logitSoftcap = variant.attnCap ? key('attn_logit_softcapping', variant.attnCap) : 0;
     const finalCap = key('final_logit_softcapping', variant.finalCap);
     // In models for embeddings only, tokens attend in both directions.
-    const sees = (n: number): AttentionOptions => (hp.causal ? { window: n } : { reach: n ? n >> 1 : undefined });
+    const sees = (n: number): AttentionOptions => (hp.causal ? windowOf(g, n) : { reach: n ? n >> 1 : undefined });
     const globalAngles = g.ropeTable(hp.rope);
     const localBase = key('rope.freq_base_swa', variant.localKeepsRope ? hp.rope.freqBase : 10000);
     const localAngles = g.ropeTable(

@@ -15,7 +15,7 @@ import { gatedFeedForward, linear, norm, times } from './blocks.ts';
 import type { HParams } from './hparams.ts';
 import { decoder } from './llama.ts';
 import { ROPE_DEFAULTS } from './rope-table.ts';
-import { slidingWindows } from './windows.ts';
+import { slidingWindows, windowOf } from './windows.ts';
 
 /**
  * Models in which only the first `own` layers have keys: maps a later layer to the layer whose keys
@@ -35,7 +35,7 @@ export function lentKeys(hp: HParams, window: (il: number) => number, own: numbe
 
 /**
  * Per-layer embeddings, from a token's id and from its scaled embedding x: layer il -> f32 [n,
- * n_tokens].
+ * n_tokens]. Tokens of images have the id 0, and so the embeddings of padding.
  */
 export function perLayerEmbeddings(g: GraphContext, { nLayer, nEmbd, nVocab, eps }: HParams, n: number, x: Tensor): (il: number) => Tensor {
   const ofLayers = (t: Tensor): Tensor => reshape(t, [n, nLayer, x.ne[1], 1], { dim: 2, by: 'tokens' });
@@ -52,7 +52,7 @@ export const gemma4 = decoder('gemma4', (hp, g) => {
   if (count('expert_count', 0) > 0)
     throw new QuantletError(
       'ERR_UNSUPPORTED_ARCH',
-      'this gemma4 model is a mixture of experts, which quantlet does not run yet; take E2B or E4B',
+      'this gemma4 model is a mixture of experts, which quantlet does not run yet; use E2B or E4B',
     );
   const window = slidingWindows(g.gguf, 'gemma4', { pattern: 6 });
   const localDim = count('attention.key_length_swa', undefined, 1);
@@ -60,7 +60,7 @@ export const gemma4 = decoder('gemma4', (hp, g) => {
   if (ownKeys < 2)
     throw new QuantletError(
       'ERR_GGUF_INVALID',
-      `${key('attention.shared_kv_layers')} leaves ${ownKeys} layers with keys of their own, expected 2 or more`,
+      `${key('attention.shared_kv_layers')} leaves ${ownKeys} layers with keys of their own; expected 2 or more`,
     );
   const keysOf = lentKeys(hp, window, ownKeys);
   const nFf = getNumberPerLayer(g.gguf, key('feed_forward_length'), hp.nLayer);
@@ -87,16 +87,16 @@ export const gemma4 = decoder('gemma4', (hp, g) => {
   };
 
   return {
-    embeddings(t) {
-      const x = times(t, Math.sqrt(hp.nEmbd));
+    embeddings: (t) => times(t, Math.sqrt(hp.nEmbd)),
+    start(x) {
       if (nPerLayer > 0) perLayer = perLayerEmbeddings(g, hp, nPerLayer, x);
-      return x;
     },
     layer: (il) => ({
       angles: window(il) ? localAngles : globalAngles,
       headDim: window(il) ? localDim : hp.headDim,
       scale: 1,
-      window: window(il),
+      // Only windows let the tokens of an image see ahead.
+      ...(window(il) ? windowOf(g, window(il)) : { visible: g.images?.causal }),
       keysOf: keysOf(il),
       valueNorm: true,
       norms: 'both',

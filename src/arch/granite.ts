@@ -28,6 +28,7 @@ const graniteLike = (name: string, defaultLogitScale?: number): Architecture =>
     };
     return {
       embeddings: (t) => times(t, factor('embedding_scale')),
+      mapsImages: true,
       layer: (il) => ({
         ...branch(il),
         residualScale: factor('residual_scale'),

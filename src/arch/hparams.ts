@@ -103,7 +103,7 @@ export function readHParams(gguf: GGUF): HParams {
   if (attending.length > 0 && !gguf.metadata.has(key('attention.key_length')) && nEmbd % nHead !== 0)
     throw new QuantletError(
       'ERR_GGUF_INVALID',
-      `${key('embedding_length')} is ${nEmbd}, no multiple of the ${nHead} heads, and there is no ${key('attention.key_length')}`,
+      `${key('embedding_length')} is ${nEmbd}, which the ${nHead} heads do not divide, and there is no ${key('attention.key_length')}`,
     );
   const headDim = count('attention.key_length', Math.floor(nEmbd / Math.max(nHead, 1)));
   const valueDim = count('attention.value_length', headDim);

@@ -20,7 +20,8 @@ import {
 } from './blocks.ts';
 import { experts } from './experts.ts';
 import type { HParams } from './hparams.ts';
-import { sectionFactors } from './rope-table.ts';
+import { anglesOfTokens, withDeepstack, withImages, type TokenAngles } from './images.ts';
+import { sectionFactors, sectionOfPairs } from './rope-table.ts';
 import { reluFeedForward, reluUnit } from './sparse.ts';
 
 export interface LayerOptions extends AttentionOptions {
@@ -80,6 +81,10 @@ export interface DecoderOptions {
   readonly layer?: (il: number) => LayerOptions;
   /** Maps the embeddings before the first layer. */
   readonly embeddings?: (t: Tensor) => Tensor;
+  /** Called with the states before the first layer, which are those of images, too. */
+  readonly start?: (x: Tensor) => void;
+  /** True: `embeddings` also maps those of images. Default false. */
+  readonly mapsImages?: boolean;
   /** Name of the norm after the last layer. Default 'output_norm'. */
   readonly outputNorm?: string;
   /**
@@ -94,9 +99,19 @@ export function decoder(name: string, describe: (hp: HParams, g: GraphContext) =
   return {
     name,
     build(hp, g) {
-      const { layer = () => ({}), embeddings = same, outputNorm, logits = same, vectors = same } = describe(hp, g);
-      let x = embeddings(embed(g, hp));
-      for (let il = 0; il < hp.nLayer; il++) x = llamaLayer(g, hp, il, x, layer(il));
+      const {
+        layer = () => ({}),
+        embeddings = same,
+        mapsImages = false,
+        start,
+        outputNorm,
+        logits = same,
+        vectors = same,
+      } = describe(hp, g);
+      const rows = embed(g, hp);
+      let x = mapsImages ? embeddings(withImages(g, hp, rows)) : withImages(g, hp, embeddings(rows));
+      start?.(x);
+      for (let il = 0; il < hp.nLayer; il++) x = withDeepstack(g, hp, il, llamaLayer(g, hp, il, x, layer(il)));
       const out = decoderOutput(g, hp, x, outputNorm);
       return g.wants === 'logits' ? logits(out) : g.wants === 'embeddings' ? vectors(out) : out;
     },
@@ -118,13 +133,14 @@ export function angles(hp: HParams, g: GraphContext): Tensor {
  * Angles of M-RoPE, if the file has sections of dimensions, as vision models do. For text alone
  * they equal ordinary rope, except that some pairs are not rotated.
  */
-export function multimodalAngles(hp: HParams, g: GraphContext, interleaved = false): Tensor | undefined {
+export function multimodalAngles(hp: HParams, g: GraphContext, interleaved = false): Tensor | TokenAngles | undefined {
   const key = `${hp.arch}.rope.dimension_sections`;
   const sections = Array.from(getNumbers(g.gguf, key, []));
   if (sections.some((n) => !Number.isInteger(n) || n < 0))
     throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" is [${sections.join(', ')}]; expected numbers of pairs, 0 or more`);
   if (!(sections[0] > 0 && sections[1] > 0)) return undefined;
-  return g.ropeTable({ ...hp.rope, factors: sectionFactors(sections, hp.rope.nDims / 2, interleaved) });
+  const table = g.ropeTable({ ...hp.rope, factors: sectionFactors(sections, hp.rope.nDims / 2, interleaved) });
+  return g.images ? anglesOfTokens(g.images, g.inputs.pos, table, sectionOfPairs(sections, hp.rope.nDims / 2, interleaved)) : table;
 }
 
 /**

@@ -17,7 +17,7 @@ const downOf = (il: number): string => `blk.${il}.ffn_down_t.weight`;
 const bundleOf = (il: number): string => `blk.${il}.ffn_up_down.weight`;
 
 /** Tells by its name if a tensor has rows of neurons (`ffn_down_t` or both weights bundled). */
-export const isNeuronRows = (name: string): boolean => /\.ffn_(down_t|up_down)\.weight$/.test(name);
+export const isNeuronRows = (name: string): boolean => name.endsWith('.ffn_down_t.weight') || name.endsWith('.ffn_up_down.weight');
 
 /** Tells if a layer has such weights. */
 export const hasNeuronRows = (g: GraphContext, il: number): boolean => g.has(downOf(il)) || g.has(bundleOf(il));

@@ -17,7 +17,7 @@ export const opt = decoder('opt', (hp, g) => {
   if (g.contextLength > n)
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
-      `the context is ${g.contextLength} tokens, and this opt model has learnt ${n} positions; give a context of ${n} at most`,
+      `the context is ${g.contextLength} tokens, but this opt model has ${n} positions; give a context of at most ${n}`,
     );
   const positions = view(table, [hp.nEmbd, n, 1, 1], { offset: OPT_POSITIONS * table.nb[1] });
   return {

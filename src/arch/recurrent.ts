@@ -18,7 +18,7 @@ const TOKENS = { dim: 2, by: 'tokens' } as const;
 
 /** Elements from .. from + n of each token's row [.., n_tokens]. */
 const columns = (x: Tensor, from: number, n: number): Tensor => view(x, [n, x.ne[1], 1, 1], { nb: [x.nb[1]], offset: 4 * from });
-/** The same, as heads: [dim, n, n_tokens]. */
+/** Elements from .. from + dim * n of each token's row, as heads: [dim, n, n_tokens]. */
 const heads = (x: Tensor, from: number, dim: number, n: number): Tensor =>
   view(x, [dim, n, x.ne[1], 1], { nb: [4 * dim, x.nb[1]], offset: 4 * from }, TOKENS);
 
@@ -44,7 +44,7 @@ function sizes(g: GraphContext, { arch }: HParams): { taps: number; dState: numb
     groups: count('group_count', 1),
   };
   if (all.dState % 4 !== 0)
-    throw new QuantletError('ERR_UNSUPPORTED_ARCH', `${arch}.ssm.state_size is ${all.dState}; quantlet runs states of a multiple of 4`);
+    throw new QuantletError('ERR_UNSUPPORTED_ARCH', `${arch}.ssm.state_size is ${all.dState}; expected a multiple of 4`);
   return all;
 }
 

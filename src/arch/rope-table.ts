@@ -39,13 +39,24 @@ export const ROPE_DEFAULTS = { freqScale: 1, extFactor: 0, attnFactor: 1, betaFa
  * fourth are not rotated: their frequency's divisor is Infinity. undefined: all pairs rotate.
  */
 export function sectionFactors(sections: ArrayLike<number>, nPairs: number, interleaved: boolean): number[] | undefined {
-  const [time, height, width, extra] = Array.from({ length: 4 }, (_, i) => sections[i] ?? 0);
-  const turns = (i: number): boolean => {
-    const sector = i % (time + height + width + extra);
-    return interleaved ? sector < 3 * [time, height, width][sector % 3] : sector < time + height + width;
-  };
-  const factors = Array.from({ length: nPairs }, (_, i) => (turns(i) ? 1 : Infinity));
+  const factors = sectionOfPairs(sections, nPairs, interleaved).map((section) => (section === EXTRA ? Infinity : 1));
   return factors.includes(Infinity) ? factors : undefined;
+}
+
+/** Section without a position. */
+const EXTRA = 3;
+
+/** Section of each pair: 0 time, 1 height, 2 width, 3 extra. */
+export function sectionOfPairs(sections: ArrayLike<number>, nPairs: number, interleaved: boolean): number[] {
+  const sizes = Array.from({ length: 4 }, (_, i) => sections[i] ?? 0);
+  const all = sizes.reduce((sum, n) => sum + n, 0);
+  return Array.from({ length: nPairs }, (_, i) => {
+    const sector = i % all;
+    if (interleaved) return sector < 3 * sizes[sector % 3] ? sector % 3 : EXTRA;
+    let section = 0;
+    for (let end = sizes[0]; sector >= end; end += sizes[section]) section++;
+    return section;
+  });
 }
 
 /**

@@ -52,7 +52,7 @@ export function withThreshold(gguf: GGUF, threshold: number | undefined): GGUF {
   if (!reluUnit(gguf) || !gguf.tensors.has('blk.0.fc1.weight'))
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
-      `sparseThreshold is ${threshold}, and the model has no predictors that it could be held against; leave it out, or give a file that quantlet sparsify --predictor made`,
+      `sparseThreshold is ${threshold}, but the model has no predictors; leave it out, or give a file made by quantlet sparsify --predictor`,
     );
   return withMetadata(gguf, { [SPARSE_THRESHOLD]: threshold });
 }

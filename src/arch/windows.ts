@@ -3,8 +3,10 @@
  */
 import { getCount, getNumber } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
+import { FAR } from '../graph/attention-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { GraphContext } from './architecture.ts';
+import type { AttentionOptions } from './blocks.ts';
 import type { HParams } from './hparams.ts';
 
 export interface WindowDefaults {
@@ -41,3 +43,10 @@ export function localAngles(hp: HParams, g: GraphContext): Tensor {
   const freqBase = getNumber(g.gguf, `${hp.arch}.rope.freq_base_swa`, hp.rope.freqBase);
   return g.ropeTable(freqBase === hp.rope.freqBase ? hp.rope : { ...hp.rope, freqBase });
 }
+
+/**
+ * Attention of a layer with a window of n tokens, 0 for none. A token of an image may see what is
+ * ahead of it in the image, but its window ends where that of a token of text does.
+ */
+export const windowOf = (g: GraphContext, n: number): AttentionOptions =>
+  g.images && n > 0 ? { reach: n - 1 + FAR, reachFrom: g.images.far } : { window: n };

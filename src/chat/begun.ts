@@ -26,7 +26,7 @@ export interface BegunPrompt extends RenderedPrompt {
 export type WriteMessages = (messages: readonly ChatMessage[], addGenerationPrompt: boolean) => Work<RenderedPrompt>;
 
 const bad = (found: string, expected: string): QuantletError =>
-  new QuantletError('ERR_INVALID_ARGUMENT', `continueFinalMessage goes on with the last message, ${found}; expected ${expected}`);
+  new QuantletError('ERR_INVALID_ARGUMENT', `continueFinalMessage needs a last message to continue, but ${found}; expected ${expected}`);
 
 /**
  * Returns the last message and the part of it to continue.
@@ -34,13 +34,12 @@ const bad = (found: string, expected: string): QuantletError =>
  */
 function begunAnswer(messages: readonly ChatMessage[], continuation: Continuation) {
   const last = Array.isArray(messages) ? messages.at(-1) : undefined;
-  if (last?.role !== 'assistant')
-    throw bad(last ? `which is of the role ${last.role}` : 'which is not there', 'one of the assistant without calls');
-  if ((last.tool_calls?.length ?? 0) > 0) throw bad('which is of the role assistant and calls tools', 'one of the assistant without calls');
+  if (last?.role !== 'assistant') throw bad(last ? `it has the role ${last.role}` : 'there is none', 'one of the assistant without calls');
+  if ((last.tool_calls?.length ?? 0) > 0) throw bad('it calls tools', 'one of the assistant without calls');
   const said = contentText(last.content);
   const reasoning = last.reasoning_content ?? '';
   if (continuation === 'reasoning' && said !== '')
-    throw bad('whose reasoning is over: it has content', 'one with reasoning_content only, or "content"');
+    throw bad('its reasoning is complete: it has content', 'one with reasoning_content only, or "content"');
   const inReasoning = continuation === 'reasoning' || (continuation !== 'content' && said === '' && reasoning !== '');
   return { last, said, reasoning, inReasoning };
 }

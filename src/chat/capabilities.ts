@@ -224,8 +224,9 @@ function findShape(
 }
 
 /**
- * Finds a way to write calls that keeps arguments intact (not a string in a string, nor a Python
- * dictionary) and writes the result. Falls back to the best partial way.
+ * Finds the form of calls in which the template keeps arguments intact (not a string in a string,
+ * nor a Python dictionary) and writes results. Without one, prefers one with intact calls,
+ * then one with results.
  */
 function findCalls(attempt: (messages: readonly Message[]) => string) {
   const write = (objectArguments: boolean, nullContent: boolean) => {
@@ -241,7 +242,10 @@ function findCalls(attempt: (messages: readonly Message[]) => string) {
     return asText.text === asObject.text ? [asText] : [asObject, asText];
   });
   return (
-    scored.find((way) => way.calls && way.results) ?? scored.find((way) => way.calls) ?? scored.find((way) => way.results) ?? scored[0]
+    scored.find((form) => form.calls && form.results) ??
+    scored.find((form) => form.calls) ??
+    scored.find((form) => form.results) ??
+    scored[0]
   );
 }
 
@@ -344,8 +348,8 @@ function findNames(attempt: (messages: readonly Message[]) => string): Preceding
 }
 
 /**
- * Tells if a call with an earlier call's id, and its result, are written like one with a new id,
- * both at once and a turn later.
+ * Tells if a call that reuses an earlier call's id, with its result, is written as with a new id.
+ * Tries this in the same turn and a turn later.
  */
 function keepsRepeatedIds(
   attempt: (messages: readonly Message[], tools: unknown) => string,

@@ -29,7 +29,7 @@ export function checkConversation(messages: readonly ChatMessage[], source: stri
     for (const [field, value] of Object.entries(message)) {
       if (value === undefined || value === null || (Array.isArray(value) && value.length === 0) || FIELDS.includes(field)) continue;
       if (!new RegExp(`(?<!\\w)${escaped(field)}(?!\\w)`).test(source))
-        throw bad(`${which} has the field "${field}", which nothing reads; ${hintOf(field, FIELDS)} ${FIELDS.join(', ')}`);
+        throw bad(`${which} has the field "${field}", which does not exist; ${hintOf(field, FIELDS)} ${FIELDS.join(', ')}`);
     }
     checkContent(which, message);
   }
@@ -48,7 +48,7 @@ function checkContent(which: string, { role, content, tool_calls: calls, reasoni
     !Array.isArray(calls) ||
     !calls.every((call: unknown) => isRecord(call) && isRecord(call.function) && typeof call.function.name === 'string')
   )
-    throw bad(`${which} has tool_calls that are no calls; expected a list of { id, type: 'function', function: { name, arguments } }`);
+    throw bad(`${which} has tool_calls that are not calls; expected a list of { id, type: 'function', function: { name, arguments } }`);
 }
 
 const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');

@@ -63,7 +63,7 @@ export function unusedMark(given: string, from?: number): string {
   if (code !== undefined && (from !== undefined || free.length > 1)) return String.fromCharCode(code);
   throw new QuantletError(
     'ERR_INVALID_ARGUMENT',
-    'The conversation holds all of the noncharacters U+FDD0 to U+FDEF; expected text without one of them.',
+    'the conversation has all of the noncharacters U+FDD0 to U+FDEF; expected text without at least one of them',
   );
 }
 

@@ -1,6 +1,6 @@
 /** Adapts a conversation's messages to the capabilities of its template. */
 import { asPart, type ChatCapabilities, type PrecedingRole, type TextPart } from './capabilities.ts';
-import type { ParsedCall } from './calls.ts';
+import type { ParsedCall } from './call-text.ts';
 import type { ContentMarks } from './contents.ts';
 import type { ChatFormat } from './formats.ts';
 import type { NumberMarks } from './exact-json.ts';
@@ -58,7 +58,9 @@ function* contentOf(
   looked: ReadonlySet<string> | undefined,
   { mark }: ContentMarks,
 ): Work<string | TextPart[]> {
-  if (!asParts || !Array.isArray(content) || content.length < 2) return yield* mark(contentText(content), looked);
+  const isMarker = (part: ChatPart): boolean => part?.marker !== undefined;
+  if (!asParts || !Array.isArray(content) || content.length < 2 || (content as ChatPart[]).some(isMarker))
+    return yield* mark(contentText(content), looked);
   const parts: TextPart[] = [];
   for (const part of content as readonly ChatPart[]) parts.push({ type: 'text', text: yield* mark(contentText([part]), looked) });
   return parts;

@@ -2,25 +2,11 @@
  * Notations of reasoning and tool calls, by family of models. The family is recognised from the
  * chat template.
  */
-import {
-  callsOfJson,
-  elementReader,
-  follows,
-  functionXml,
-  invokeXml,
-  jsonReader,
-  keyValueXml,
-  maxHead,
-  namedReader,
-  openXml,
-  paramXml,
-  taggedReader,
-  xmlReader,
-  type CallReader,
-  type ParsedCall,
-} from './calls.ts';
-import { jsonEnd } from './json.ts';
+import { MAX_HEAD, type CallReader, type ParsedCall } from './call-text.ts';
+import { elementReader } from './element-calls.ts';
+import { bareJson, jsonReader, namedReader } from './json-calls.ts';
 import { gemmaReader, pythonReader } from './pythonic.ts';
+import { functionXml, invokeXml, keyValueXml, openXml, paramXml, xmlReader } from './xml-calls.ts';
 
 /** A marker that opens calls, and the reader of what follows it. */
 export interface CallSyntax {
@@ -58,6 +44,20 @@ export interface ChatFormat {
 }
 
 /**
+ * `<tool_call>` as three families write it: JSON (Hermes, Qwen), `<function=...>` (Qwen3-Coder),
+ * `name<arg_key>...` (GLM).
+ */
+function taggedReader(close: string): CallReader {
+  const json = jsonReader(close);
+  const xml = xmlReader(close, functionXml);
+  const keyed = xmlReader(close, keyValueXml());
+  return function* (text, sink) {
+    const char = yield* text.blanks();
+    return yield* (char === '{' || char === '[' ? json : char === '<' ? xml : keyed)(text, sink);
+  };
+}
+
+/**
  * Hermes' notation, read in every format. It is the most widespread, and is used for templates
  * without tools (see template.ts).
  */
@@ -78,6 +78,7 @@ interface Family {
 
 const hermesText = (call: ParsedCall): string => `<tool_call>\n${callText(call)}\n</tool_call>`;
 const callText = (call: ParsedCall, key = 'arguments'): string => `{"name": ${JSON.stringify(call.name)}, "${key}": ${call.arguments}}`;
+const lfmText = (calls: readonly ParsedCall[]): string => `<|tool_call_start|>${listText(calls)}<|tool_call_end|>`;
 const listText = (calls: readonly ParsedCall[]): string => `[${calls.map((call) => callText(call)).join(', ')}]`;
 
 const has =
@@ -91,35 +92,6 @@ const kimiHead = (text: string): { name: string; id: string } => {
   return { id, name: id.replace(/^functions\./, '').replace(/:\d+$/, '') };
 };
 
-/**
- * Reader for Llama 3: the whole answer is `{"name": ..., "parameters": ...}` of an offered tool.
- * Other text becomes content at once.
- */
-const bareJson: CallReader = (text, final, tools) => {
-  const key = /^\{\s*(?:"(\w*)("\s*:?\s*)?)?/.exec(text);
-  if (!key) return text === '' ? 'more' : 'bad';
-  const known = ['name', 'type', 'function', 'parameters', 'arguments', 'id'];
-  const closed = key[2] !== undefined;
-  const whole = key[0].length === text.length;
-  if (!whole && !closed) return 'bad';
-  if (key[1] !== undefined && !known.some((word) => (closed ? word === key[1] : word.startsWith(key[1])))) return 'bad';
-  const name = closed && key[1] === 'name' ? /^"([^"\\]*)("?)/.exec(text.slice(key[0].length)) : null;
-  if (
-    name &&
-    tools.length > 0 &&
-    !tools.some(({ function: { name: tool } }) => (name[2] === '' ? tool.startsWith(name[1]) : tool === name[1]))
-  )
-    return 'bad';
-  const end = jsonEnd(text, 0);
-  if (typeof end === 'string') return end === 'more' && !final ? 'more' : 'bad';
-  const object = text.slice(0, end.end);
-  const calls = /"(parameters|arguments)"\s*:/.test(object) ? callsOfJson(object) : undefined;
-  if (!calls || (tools.length > 0 && calls.some((call) => !tools.some((tool) => tool.function.name === call.name)))) return 'bad';
-  const rest = text.slice(end.end);
-  if (/^\s*$/.test(rest) && !final) return 'more';
-  return { calls, end: end.end + (/^\s*;?/.exec(rest)?.[0].length ?? 0) };
-};
-
 /** Reads a recipient, optionally its channel and type, then the message. */
 const harmonyReader = namedReader(/<\|message\|>/, ['<|call|>'], (text) => ({
   name: (/^[^\s<]*/.exec(text)?.[0] ?? '').replace(/^functions\./, ''),
@@ -129,47 +101,45 @@ const harmonyReader = namedReader(/<\|message\|>/, ['<|call|>'], (text) => ({
  * Reader for Muse: a recipient and `<|message|>` precede the calls. A message without
  * `<atem:function_calls>` is not a call.
  */
-const museReader: CallReader = (text, final, tools) => {
-  const head = /^[^\s<]*<\|message\|>\s*<atem:function_calls>/.exec(text)?.[0];
-  if (head === undefined) {
-    const begun = text.length < maxHead && /^[^\s<]*(<[^>]*(>\s*(<[^>]*)?)?)?$/.test(text);
-    return begun && !final ? 'more' : 'bad';
-  }
-  const read = xmlReader('</atem:function_calls>', invokeXml)(text.slice(head.length), final, tools);
-  return typeof read === 'string' ? read : { ...read, end: read.end + head.length };
+const museReader: CallReader = function* (text, sink) {
+  const recipient = yield* text.run(/[^\s<]/);
+  if (recipient.length === MAX_HEAD || !(yield* text.eat('<|message|>'))) return false;
+  yield* text.blanks();
+  return (yield* text.eat('<atem:function_calls>')) && (yield* xmlReader('</atem:function_calls>', invokeXml('atem:'))(text, sink));
 };
 
 /** Reader for text after `<|python_tag|>`: JSON, or else Python's call notation. */
-const pythonTagReader: CallReader = (text, final, tools) =>
-  /^\s*[{[]/.test(text) ? jsonReader('')(text, final, tools) : pythonReader('')(text, final, tools);
+const pythonTagReader: CallReader = function* (text, sink) {
+  const char = yield* text.blanks();
+  return yield* (char === '{' || char === '[' ? jsonReader('') : pythonReader(''))(text, sink);
+};
 
 /** Mistral: a list of JSON calls (to v7), or name, optional id, arguments (from v11). */
-const mistralReader: CallReader = (text, final, tools) => {
-  if (/^\s*$/.test(text)) return final ? 'bad' : 'more';
-  if (/^\s*[[{]/.test(text)) return jsonReader('')(text, final, tools);
-  return namedReader(/\[ARGS\]|(?=\{)/, [], (head) => {
+const mistralReader: CallReader = function* (text, sink) {
+  const char = yield* text.blanks();
+  if (char === '[' || char === '{') return yield* jsonReader('')(text, sink);
+  return yield* namedReader(/\[ARGS\]|(?=\{)/, [], (head) => {
     const [name, id] = head.trim().split('[CALL_ID]');
     return { name, ...(id === undefined ? {} : { id }) };
-  })(text, final, tools);
+  })(text, sink);
 };
 
 /** Command R+: the list is in a Markdown fence. */
-const fencedReader: CallReader = (text, final, tools) => {
-  const fence = /^\s*```(?:json)?\s*(?=[[{])/.exec(text)?.[0];
-  if (fence === undefined) return !final && /^\s*(`{0,2}|```(j|js|jso|json)?\s*)$/.test(text) ? 'more' : 'bad';
-  const read = jsonReader('```')(text.slice(fence.length), final, tools);
-  return typeof read === 'string' ? read : { ...read, end: read.end + fence.length };
+const fencedReader: CallReader = function* (text, sink) {
+  yield* text.blanks();
+  if (!(yield* text.eat('```'))) return false;
+  yield* text.eat('json');
+  return yield* jsonReader('```')(text, sink);
 };
 
-/**
- * LFM2: Python's call notation, or JSON. The choice depends on the text after a bracket and blanks.
- * No regular expression here: it would backtrack over the blanks.
- */
-const lfmReader: CallReader = (text, final, tools) => {
-  const inside = text.trimStart().replace(/^\[/, '').trimStart();
-  if (inside === '' && !final) return 'more';
-  return (inside.startsWith('{') ? jsonReader : pythonReader)('<|tool_call_end|>')(text, final, tools);
-};
+/** LFM2: Python's call notation, or JSON. The choice depends on the text after a bracket and blanks. */
+const lfmReader = (raw: boolean): CallReader =>
+  function* (text, sink) {
+    const first = yield* text.blanks();
+    const at = first === '[' ? yield* text.afterBlanks(1) : 0;
+    const inside = yield* text.charAt(at);
+    return yield* (inside === '{' ? jsonReader('<|tool_call_end|>') : pythonReader('<|tool_call_end|>', raw))(text, sink);
+  };
 
 /** The most specific first: a template may contain other families' markers as well as its own. */
 const families: readonly Family[] = [
@@ -190,7 +160,10 @@ const families: readonly Family[] = [
   {
     name: 'deepseek-dsml',
     is: has('｜DSML｜'),
-    calls: ['function_calls', 'tool_calls'].map((tag) => ({ start: `<｜DSML｜${tag}>`, read: xmlReader(`</｜DSML｜${tag}>`, invokeXml) })),
+    calls: ['function_calls', 'tool_calls'].map((tag) => ({
+      start: `<｜DSML｜${tag}>`,
+      read: xmlReader(`</｜DSML｜${tag}>`, invokeXml('｜DSML｜')),
+    })),
     callsEndReasoning: true,
   },
   {
@@ -232,7 +205,7 @@ const families: readonly Family[] = [
   {
     name: 'minimax',
     is: has('<minimax:tool_call>'),
-    calls: [{ start: '<minimax:tool_call>', read: xmlReader('</minimax:tool_call>', invokeXml) }],
+    calls: [{ start: '<minimax:tool_call>', read: xmlReader('</minimax:tool_call>', invokeXml('')) }],
   },
   {
     name: 'minimax-m3',
@@ -259,7 +232,7 @@ const families: readonly Family[] = [
   {
     name: 'minicpm',
     is: has('<function name="', '<param name="'),
-    calls: [{ start: '<function name="', read: xmlReader('</function>', paramXml, '<function name="') }],
+    calls: [{ start: '<function name="', read: xmlReader('', paramXml, true) }],
   },
   {
     name: 'kimi-k3',
@@ -327,9 +300,15 @@ const families: readonly Family[] = [
   },
   {
     name: 'lfm2',
+    is: (text) => text.includes('<|tool_call_start|>') && /"'" \+ \w+ \+ "'"/.test(text),
+    calls: [{ start: '<|tool_call_start|>', read: lfmReader(true) }],
+    write: lfmText,
+  },
+  {
+    name: 'lfm2',
     is: (text) => ['<|tool_call_start|>', '<|tool_list_start|>', '"List of tools: ["'].some((mark) => text.includes(mark)),
-    calls: [{ start: '<|tool_call_start|>', read: lfmReader }],
-    write: (calls) => `<|tool_call_start|>${listText(calls)}<|tool_call_end|>`,
+    calls: [{ start: '<|tool_call_start|>', read: lfmReader(false) }],
+    write: lfmText,
   },
   { name: 'gigachat', is: has('<|function_call|>'), calls: [{ start: '<|function_call|>', read: jsonReader('') }] },
   {
@@ -370,17 +349,14 @@ const families: readonly Family[] = [
  * @param after closing tag of the outer element, which may follow
  */
 function functionTag(after = ''): CallReader {
-  const json = namedReader(/>/, ['</function>'], (text) => ({ name: text }));
-  const xml = xmlReader('</function>', functionXml, '<function=');
-  return (text, final, tools) => {
-    const inside = /^[\w.:/-]+>\s*(\S)/.exec(text)?.[1];
-    if (inside === undefined) return final ? 'bad' : /^[\w.:/-]*(>\s*)?$/.test(text) ? 'more' : 'bad';
-    const read = (inside === '{' ? json : xml)(text, final, tools);
-    if (typeof read === 'string' || after === '') return read;
-    const rest = text.slice(read.end);
-    const closed = rest.trim() === '' ? 'more' : follows(text, text.length - rest.trimStart().length, after);
-    if (closed === 'more') return final ? read : 'more';
-    return closed ? { ...read, end: text.length - rest.trimStart().length + after.length } : read;
+  const json = namedReader(/>/, ['</function>', ...(after === '' ? [] : [after])], (text) => ({ name: text }));
+  const xml = xmlReader(after, functionXml, true);
+  return function* (text, sink) {
+    let length = 0;
+    while (length < MAX_HEAD && /[\w.:/-]/.test(yield* text.charAt(length))) length++;
+    if (length === 0 || (yield* text.charAt(length)) !== '>') return false;
+    const inside = yield* text.charAt(yield* text.afterBlanks(length + 1));
+    return yield* (inside === '{' ? json : xml)(text, sink);
   };
 }
 
@@ -422,7 +398,7 @@ export function detectFormat(source: string, sample = ''): ChatFormat {
     callsEndReasoning: family.callsEndReasoning ?? false,
     calls: [
       ...family.calls,
-      ...(suffix === '' ? [] : [{ start: `<tool_call${suffix}>`, read: xmlReader(`</tool_call${suffix}>`, keyValueXml) }]),
+      ...(suffix === '' ? [] : [{ start: `<tool_call${suffix}>`, read: xmlReader(`</tool_call${suffix}>`, keyValueXml(suffix)) }]),
       tagged,
     ],
     bare: family.bare,

@@ -1,12 +1,17 @@
 /** model.chat(): a conversation's answer as a stream of events, with tool calls in between. */
+import { publicIds } from '../run/image-tokens.ts';
+import type { Relaxation } from '../grammar/schema/relaxed.ts';
 import type { FinishReason, Timings } from '../generate/generate.ts';
 import type { Logprobs } from '../sample/logprobs.ts';
 import { createStream, type Stream } from '../generate/stream.ts';
 import { checkOptions, KIND, whole, type Kinds } from '../options.ts';
+import { plainFormat } from '../grammar/schema-source.ts';
 import { inSlices } from '../slices.ts';
 import { checkConversation } from './check.ts';
+import { readImages } from './images.ts';
 import { contentText, newCallId, type ChatMessage, type ChatTool } from './messages.ts';
-import { collectEvents } from './parser.ts';
+import { collectEvents, type CallDelta, type ChatEvent } from './parser.ts';
+import { partialJson } from './partial-json.ts';
 import { CHAT_OPTIONS, type ChatBackend, type ChatOptions } from './options.ts';
 import { prepareChatWork, runChat } from './run.ts';
 import { templateFor } from './template.ts';
@@ -38,9 +43,22 @@ export interface EventLogprobs {
   readonly logprobs?: readonly Logprobs[];
 }
 
-/** Event of model.chat: a part of the answer, or the result of a call. */
+/** The JSON value so far, of arguments or of content that options.responseFormat constrains. */
+export interface PartialValue {
+  /**
+   * The value as far as the text goes: strings end where the text does, and keys and literals that
+   * are not complete are left out. Undefined if there is no value yet. Parsed when it is read.
+   */
+  readonly partial?: unknown;
+}
+
+/**
+ * Event of model.chat: a part of the answer, or the result of a call. A call comes in pieces
+ * (toolCallDelta) while the model writes its arguments, then as a whole (toolCall).
+ */
 export type ModelChatEvent =
-  | ({ readonly type: 'content' | 'reasoning'; readonly delta: string } & EventLogprobs)
+  | ({ readonly type: 'content' | 'reasoning'; readonly delta: string } & EventLogprobs & PartialValue)
+  | (Omit<CallDelta, 'id'> & { readonly id: string } & EventLogprobs & PartialValue)
   | ({ readonly type: 'toolCall'; readonly index: number; readonly call: ToolCall } & EventLogprobs)
   | ({ readonly type: 'toolResult' } & ToolResult)
   /** First event of an answer for which options.onContextFull left out `messages` messages. */
@@ -79,6 +97,8 @@ export interface ChatResult {
   readonly logprobs?: readonly Logprobs[];
   /** Sums over all steps. */
   readonly timings: Timings;
+  /** Keywords of the schema that were held only in part; absent if there are none. */
+  readonly relaxed?: readonly Relaxation[];
 }
 
 /** Events of an answer as they arrive, and the complete result. */
@@ -141,15 +161,43 @@ function joined(messages: readonly ChatMessage[], added: readonly ChatMessage[],
   return [...messages.slice(0, -1), whole, ...added.slice(1)];
 }
 
+/**
+ * Creates the events of one answer from those of its parser: with an id for each call, the same in
+ * all of its events, and with partial values.
+ * @param isJson the content is JSON
+ */
+function createTold(isJson: boolean): (event: ChatEvent & EventLogprobs) => ModelChatEvent {
+  let id = '';
+  let index = -1;
+  let text = '';
+  const withPartial = <T extends object>(event: T, soFar: string): T & PartialValue => ({
+    ...event,
+    get partial() {
+      return partialJson(soFar);
+    },
+  });
+  return (event) => {
+    if (event.type === 'toolCall') return { ...event, call: { ...event.call, id } };
+    if (event.type === 'toolCallDelta') {
+      if (event.index !== index) [index, id, text] = [event.index, event.id ?? newCallId(), ''];
+      return withPartial({ ...event, id }, (text += event.delta));
+    }
+    if (event.type === 'reasoning' || !isJson) return event;
+    return withPartial(event, (text += event.delta));
+  };
+}
+
 async function* answerOnce(
   backend: ChatBackend,
   messages: readonly ChatMessage[],
   options: ChatOptions,
 ): AsyncGenerator<ModelChatEvent, Answer> {
   const began = performance.now();
-  const chat = await inSlices(prepareChatWork(backend, messages, options), options.signal);
+  const read = await readImages(messages, backend.readImage, options.signal);
+  const chat = await inSlices(prepareChatWork(backend, read, options), options.signal);
   if (chat.leftOut > 0) yield { type: 'leftOut', messages: chat.leftOut };
   const answer = runChat(backend, chat);
+  const told = createTold(options.responseFormat !== undefined && plainFormat(options.responseFormat)?.type !== 'text');
   const events: ModelChatEvent[] = [];
   const ids: number[] = [];
   const logprobs: Logprobs[] = [];
@@ -168,12 +216,16 @@ async function* answerOnce(
           predictedTokens: ids.length,
           predictedMs: performance.now() - began - firstMs,
         };
-        const { content, reasoning } = collectEvents(events.filter((event) => event.type !== 'toolResult' && event.type !== 'leftOut'));
+        const { content, reasoning } = collectEvents(
+          events.flatMap((event) => (event.type === 'content' || event.type === 'reasoning' ? [event] : [])),
+        );
         const toolCalls = events.flatMap((event) => (event.type === 'toolCall' ? [event.call] : []));
-        const { promptIds, leftOut } = chat;
-        const told = { content, reasoning, toolCalls, finishReason, leftOut, promptIds, ids };
+        const { leftOut } = chat;
+        const promptIds = publicIds(chat.promptIds);
+        const made = { content, reasoning, toolCalls, finishReason, leftOut, promptIds, ids };
         const asked = (options.logprobs ?? -1) < 0 ? {} : { logprobs };
-        return { ...told, ...asked, timings: result?.timings ?? seen };
+        const relaxed = result?.relaxed ? { relaxed: result.relaxed } : {};
+        return { ...made, ...asked, timings: result?.timings ?? seen, ...relaxed };
       }
       firstMs ||= performance.now() - began;
       const { part } = step.value;
@@ -182,12 +234,12 @@ async function* answerOnce(
         logprobs.push(part.logprobs);
         since.push(part.logprobs);
       }
-      const told = step.value.events.map((event): ModelChatEvent =>
-        event.type === 'toolCall' ? { ...event, call: { ...event.call, id: event.call.id ?? newCallId() } } : event,
-      );
-      events.push(...told);
-      if (since.length > 0 && told.length > 0) [told[0], since] = [{ ...told[0], logprobs: since } as ModelChatEvent, []];
-      yield* told;
+      const [first, ...others] = step.value.events;
+      if (!first) continue;
+      const sent = [since.length > 0 ? { ...first, logprobs: since } : first, ...others].map(told);
+      since = [];
+      events.push(...sent);
+      yield* sent;
     }
   } finally {
     await answer.return(undefined as never);

@@ -1,5 +1,5 @@
 /** Markers of reasoning and calls to search for in an answer. */
-import type { CallReader } from './calls.ts';
+import type { CallReader } from './call-text.ts';
 import type { CallSyntax, ChatFormat } from './formats.ts';
 
 /** Markers for one answer. */

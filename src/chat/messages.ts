@@ -1,4 +1,5 @@
 /** Messages of a conversation in OpenAI's format, and conversion of their parts for templates. */
+import type { ImageSource, PromptImage } from '../run/image-tokens.ts';
 import { QuantletError, typeName } from '../errors.ts';
 import { exactJson, parseExactJson } from './exact-json.ts';
 import { isRecord } from './json.ts';
@@ -13,10 +14,17 @@ export interface ChatToolCall {
   readonly function: { readonly name: string; readonly arguments: string | object };
 }
 
-/** One part of a message's content. Only text is supported. */
+/**
+ * One part of a message's content: `{ type: 'text', text }`, `{ type: 'image', image }`, or OpenAI's
+ * `{ type: 'image_url', image_url: { url } }` with a data: URL.
+ */
 export interface ChatPart {
   readonly type: string;
   readonly text?: string | undefined;
+  readonly image?: ImageSource | PromptImage | undefined;
+  readonly image_url?: { readonly url: string } | undefined;
+  /** Text that stands for an image in the prompt. @internal */
+  readonly marker?: string;
 }
 
 /** A message in OpenAI's format, which chat templates read as well. */
@@ -46,8 +54,8 @@ const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_A
 /** @throws QuantletError ERR_INVALID_ARGUMENT if they are not a conversation */
 export function checkMessages(messages: readonly ChatMessage[]): void {
   if (!Array.isArray(messages))
-    throw bad(`messages is ${kindOf(messages)}; expected a list of { role, content }. Give a text as [{ role: 'user', content: text }].`);
-  if (messages.length === 0) throw bad('messages is empty; expected at least one message. Add a user message.');
+    throw bad(`messages is ${kindOf(messages)}; expected a list of { role, content }: give a text as [{ role: 'user', content: text }]`);
+  if (messages.length === 0) throw bad('messages is empty; expected at least one message: add a user message');
   for (const [i, message] of (messages as unknown[]).entries()) {
     if (!isRecord(message) || typeof message.role !== 'string')
       throw bad(
@@ -105,26 +113,33 @@ function fullSchema(given: unknown): Record<string, unknown> {
 }
 
 /**
- * A message's content as one string: text parts joined by line breaks.
- * @throws QuantletError ERR_INVALID_ARGUMENT for images, audio and other parts that are not text
+ * A message's content as one string: text parts joined by line breaks, and markers of images.
+ * @throws QuantletError ERR_INVALID_ARGUMENT for audio and other parts
  */
 export function contentText(content: ChatMessage['content']): string {
   if (content === undefined || content === null) return '';
   if (typeof content === 'string') return content;
-  if (!Array.isArray(content)) throw bad(`A message's content is ${kindOf(content)}; expected a text or a list of text parts.`);
-  return (content as readonly ChatPart[])
-    .map((part) => {
-      if (!isRecord(part)) throw bad(`A message has a content part that is ${kindOf(part)}; expected { type: 'text', text }.`);
-      if (part.type === 'text') {
-        if (typeof part.text === 'string') return part.text;
-        throw bad(`A message has a text part whose text is ${kindOf(part.text)}; expected { type: 'text', text }.`);
-      }
-      throw new QuantletError(
-        'ERR_INVALID_ARGUMENT',
-        `A message has a content part of type "${part.type}"; expected text parts only. Leave out images, audio and files.`,
-      );
-    })
-    .join('\n');
+  if (!Array.isArray(content)) throw bad(`the content of a message is ${kindOf(content)}; expected a text or a list of text parts`);
+  let out = '';
+  (content as readonly ChatPart[]).forEach((part, i) => {
+    const text = partText(part);
+    // As in llama.cpp, texts are joined by line breaks, but nothing is next to an image.
+    const gap = i > 0 && ![part, (content as readonly ChatPart[])[i - 1]].some(({ marker }) => marker !== undefined);
+    out += (gap ? '\n' : '') + text;
+  });
+  return out;
+}
+
+function partText(part: ChatPart): string {
+  if (!isRecord(part)) throw bad(`a message has a content part that is ${kindOf(part)}; expected { type: 'text', text }`);
+  if (part.type === 'text') {
+    if (typeof part.text === 'string') return part.text;
+    throw bad(`a message has a text part whose text is ${kindOf(part.text)}; expected { type: 'text', text }`);
+  }
+  if (part.type === 'image' && typeof part.marker === 'string') return part.marker;
+  throw bad(
+    `a message has a content part of type "${part.type}"; expected parts of text and, where images can be read, of type "image": leave out audio and files`,
+  );
 }
 
 /** Returns `prefix` followed by random letters and digits. */

@@ -1,4 +1,5 @@
 /** Options of a conversation, and its requirements of a model. */
+import type { ReadImage } from './images.ts';
 import { GENERATE_OPTIONS } from '../generate/checked.ts';
 import type { GenerateOptions, Generation } from '../generate/generate.ts';
 import { internal, isPlain, KIND, whole, type Kind, type Kinds } from '../options.ts';
@@ -24,6 +25,8 @@ export interface ChatBackend {
   encodeWork?(text: string, options?: EncodeOptions): Work<number[]>;
   /** If absent, message text can forge control tokens, such as the end of a turn. */
   breaksIn?: BreaksIn | undefined;
+  /** Reads an image for a prompt. Absent if the model sees no images. */
+  readImage?: ReadImage | undefined;
   generate(prompt: readonly number[], options: GenerateOptions): Generation;
 }
 
@@ -45,7 +48,10 @@ const TOOL_CHOICE: Kind = {
 };
 const isNamed = (value: unknown): boolean => isPlain(value) && 'name' in value && typeof value.name === 'string';
 
-export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpecial' | 'onContextFull' | 'keep' | 'spanBudget' | 'begun'> {
+export interface ChatOptions extends Omit<
+  GenerateOptions,
+  'special' | 'parseSpecial' | 'onContextFull' | 'keep' | 'spanBudget' | 'begun' | 'grammarAfter'
+> {
   /**
    * Behaviour if a conversation leaves no room for an answer. The room wanted is maxTokens, at most
    * a quarter of the context.
@@ -68,7 +74,8 @@ export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpe
   /**
    * Maximum tokens of reasoning. After these its end marker is written instead of the model's next
    * token, like llama.cpp's --reasoning-budget. 0: no reasoning; templates with `enable_thinking`
-   * get false. -1 (default): no limit. Answers constrained by a grammar or a format do not reason.
+   * get false. -1 (default): no limit. A grammar, a format or a required call begins after the
+   * reasoning if the template opens it; otherwise such answers do not reason.
    */
   reasoningBudget?: number | undefined;
   /** Text to write before that end marker, as a last thought. Default ''. */
@@ -100,7 +107,7 @@ export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpe
   addGenerationPrompt?: boolean | undefined;
 }
 
-const { special: _, keep: __, spanBudget: ___, begun: ____, ...TEXT_OPTIONS } = GENERATE_OPTIONS;
+const { special: _, keep: __, spanBudget: ___, begun: ____, grammarAfter: _____, ...TEXT_OPTIONS } = GENERATE_OPTIONS;
 
 /** Every option of a chat. Tools are checked elsewhere (offeredTools, checkTools). */
 export const CHAT_OPTIONS = {

@@ -1,17 +1,12 @@
 /** Streaming parser of an answer: content, reasoning, tool calls. */
 import { tailLength } from '../generate/stop.ts';
-import { follows, type CallReader, type ParsedCall } from './calls.ts';
+import type { CallReader, ChatEvent, ParsedCall } from './call-text.ts';
+import { OpenCalls } from './open-calls.ts';
 import type { ChatFormat } from './formats.ts';
 import { firstOf, markersOf, openReasoning, type Markers } from './markers.ts';
 import type { ChatTool } from './messages.ts';
 
-/**
- * A piece of a parsed answer. A call is one piece, emitted once its arguments are complete and
- * valid.
- */
-export type ChatEvent =
-  | { readonly type: 'content' | 'reasoning'; readonly delta: string }
-  | { readonly type: 'toolCall'; readonly index: number; readonly call: ParsedCall };
+export type { CallDelta, ChatEvent } from './call-text.ts';
 
 /** A complete parsed answer. */
 export interface ParsedAnswer {
@@ -37,15 +32,9 @@ export interface ChatParserOptions {
 /** One answer's parser; see {@link createChatParser}. */
 export interface ChatParser {
   push(text: string): ChatEvent[];
-  /** Ends the answer: held text becomes events. */
+  /** Ends the answer: pending text becomes events. */
   end(): ChatEvent[];
 }
-
-/**
- * A longer call is parsed again only when a closing character arrives, so that long arguments do
- * not take quadratic time.
- */
-const EAGER_LENGTH = 4096;
 
 /**
  * Failed calls allowed per answer. After these everything is content, because each failure may
@@ -59,36 +48,42 @@ const MAX_FAILED = 100;
  *
  * Pieces may be cut anywhere; the events in sum depend on the text alone. The parser holds only
  * text that may still become a marker or a call. Text that begins like a call but is not one
- * (malformed JSON, wrong shape) becomes content, with its markers. Blanks next to markers are
- * removed.
+ * (malformed JSON, wrong shape) becomes content, with its markers. If arguments of the call were
+ * emitted before, the call ends there (`cut`), and the rest is content. A call that the end of the
+ * answer cuts is `cut`, too. Blanks next to markers are removed.
  */
 export function createChatParser(format: ChatFormat, options: ChatParserOptions = {}): ChatParser {
   const { begun = '' } = options;
   if (begun === '') return new AnswerParser(format, options);
   const known = parseAnswer(format, begun, { ...options, begun: '' });
   // The given beginning contains complete calls, which belong to the client: parse the continuation
-  // only.
-  return known.toolCalls.length > 0 ? new AnswerParser(format, options) : new ContinuedParser(format, options, begun, known);
+  // only. A call that has only begun is the answer's.
+  const complete = known.toolCalls.some(({ cut }) => !cut);
+  return complete ? new AnswerParser(format, options) : new ContinuedParser(format, options, begun, known);
 }
 
-/** Parser of an answer that continues a known text. Events of the known text are left out. */
+/**
+ * Parser of an answer that continues a known text. The known content and reasoning are left out.
+ */
 class ContinuedParser implements ChatParser {
   readonly #parser: AnswerParser;
+  /** Events of the known text: the arguments of a call that has begun in it. */
+  readonly #begun: ChatEvent[];
   /** Known characters that have not been skipped yet. */
   readonly #known: Record<'content' | 'reasoning', number>;
 
   constructor(format: ChatFormat, options: ChatParserOptions, begun: string, known: ParsedAnswer) {
     this.#parser = new AnswerParser(format, options);
     this.#known = { content: known.content.length, reasoning: known.reasoning.length };
-    for (const event of this.#parser.push(begun)) this.#withoutKnown(event);
+    this.#begun = this.#parser.push(begun).flatMap((event) => this.#withoutKnown(event));
   }
 
   push(text: string): ChatEvent[] {
-    return this.#continue(this.#parser.push(text));
+    return [...this.#begun.splice(0), ...this.#continue(this.#parser.push(text))];
   }
 
   end(): ChatEvent[] {
-    return this.#continue(this.#parser.end());
+    return [...this.#begun.splice(0), ...this.#continue(this.#parser.end())];
   }
 
   #continue(events: readonly ChatEvent[]): ChatEvent[] {
@@ -101,7 +96,7 @@ class ContinuedParser implements ChatParser {
   }
 
   #withoutKnown(event: ChatEvent): ChatEvent[] {
-    if (event.type === 'toolCall') return [event];
+    if (event.type !== 'content' && event.type !== 'reasoning') return [event];
     const delta = event.delta.slice(this.#known[event.type]);
     this.#known[event.type] = Math.max(0, this.#known[event.type] - event.delta.length);
     return delta === '' ? [] : [{ ...event, delta }];
@@ -109,18 +104,19 @@ class ContinuedParser implements ChatParser {
 }
 
 type TextState = { readonly part: 'content' } | { readonly part: 'reasoning'; readonly end: string };
-/** States of the parser: the part that the held text belongs to. */
+/** States of the parser: the part that the pending text belongs to. */
 type State =
   | TextState
   /**
    * A possible call. If the text is not a call, it returns to the part around it, after `opener`.
    */
-  | { readonly part: 'call'; readonly read: CallReader; readonly opener: string; readonly around: TextState };
+  | { readonly part: 'call'; readonly calls: OpenCalls; readonly opener: string; readonly around: TextState };
 const CONTENT: TextState = { part: 'content' };
 
 /**
  * State machine for one answer. Each of the methods #content, #reasoning and #call consumes text
- * from the front of `#held` and returns true if there may be more to consume without further input.
+ * from the front of `#pending` and returns true if there may be more to consume without further
+ * input.
  */
 class AnswerParser implements ChatParser {
   readonly #tools: readonly ChatTool[];
@@ -130,7 +126,7 @@ class AnswerParser implements ChatParser {
   #markers: Markers;
   #state: State;
   /** Text that has arrived but is not part of an event yet. */
-  #held: string;
+  #pending: string;
   #events: ChatEvent[] = [];
   /** True if only blanks came since the start or the last marker. */
   #fresh = true;
@@ -155,36 +151,36 @@ class AnswerParser implements ChatParser {
     this.#state = open ? { part: 'reasoning', end: open.end } : CONTENT;
     this.#trims = open !== undefined;
     // Functionary's prompt ends in the marker that the answer continues.
-    this.#held = format.calls.find(({ start }) => start === '>>>' && prompt.endsWith(start))?.start ?? '';
-    this.#openerInPrompt = this.#held !== '';
+    this.#pending = format.calls.find(({ start }) => start === '>>>' && prompt.endsWith(start))?.start ?? '';
+    this.#openerInPrompt = this.#pending !== '';
   }
 
   push(text: string): ChatEvent[] {
-    this.#held += text;
-    return this.#run(text, false);
+    this.#pending += text;
+    return this.#run(false);
   }
 
   end(): ChatEvent[] {
-    const events = this.#run('', true);
-    this.#held = '';
+    const events = this.#run(true);
+    this.#pending = '';
     return events;
   }
 
-  #run(added: string, final: boolean): ChatEvent[] {
+  #run(final: boolean): ChatEvent[] {
     this.#events = [];
-    while (this.#step(added, final));
+    while (this.#step(final));
     return this.#events;
   }
 
-  #step(added: string, final: boolean): boolean {
+  #step(final: boolean): boolean {
     const state = this.#state;
     if (state.part === 'content') return this.#content(final);
-    return state.part === 'reasoning' ? this.#reasoning(state, final) : this.#call(state, added, final);
+    return state.part === 'reasoning' ? this.#reasoning(state, final) : this.#call(state, final);
   }
 
   /** Goes to a state after consuming a marker that ends at `length`. */
   #enter(next: State, length: number): true {
-    this.#held = this.#held.slice(length);
+    this.#pending = this.#pending.slice(length);
     this.#state = next;
     this.#fresh = true;
     this.#trims = true;
@@ -192,19 +188,19 @@ class AnswerParser implements ChatParser {
   }
 
   #content(final: boolean): boolean {
-    const held = this.#held;
+    const pending = this.#pending;
     if (this.#fresh) {
       const opened = this.#partAtStart(final);
       if (opened !== undefined) return opened;
     }
     const { inContent } = this.#markers;
-    const clear = final ? held.length : held.length - tailLength(held, inContent);
-    const { at, marker } = firstOf(held, inContent);
+    const clear = final ? pending.length : pending.length - tailLength(pending, inContent);
+    const { at, marker } = firstOf(pending, inContent);
     if (at >= 0 && at < clear) return this.#markerInContent(at, marker);
-    const text = held.slice(0, clear);
+    const text = pending.slice(0, clear);
     if (this.#fresh && text.trim() === '' && !final) return false;
     this.#emitPart('content', text);
-    this.#held = held.slice(clear);
+    this.#pending = pending.slice(clear);
     return false;
   }
 
@@ -213,26 +209,26 @@ class AnswerParser implements ChatParser {
    * undefined: neither.
    */
   #partAtStart(final: boolean): boolean | undefined {
-    const held = this.#held;
-    const start = held.length - held.trimStart().length;
-    if (start === held.length && !final) return false;
+    const pending = this.#pending;
+    const start = pending.length - pending.trimStart().length;
+    if (start === pending.length && !final) return false;
     const { reasoning, bare } = this.#markers;
     if (this.#mayReason && !this.#reasoningAnywhere) {
+      const begun = pending.slice(start);
       for (const { start: word, end } of reasoning) {
-        const found = follows(held, start, word);
-        if (found === 'more' && !final) return false;
-        if (found !== true) continue;
+        if (begun.length < word.length && word.startsWith(begun) && !final) return false;
+        if (!begun.startsWith(word)) continue;
         this.#mayReason = false;
         return this.#enter({ part: 'reasoning', end }, start + word.length);
       }
     }
-    if (bare === undefined || held[start] !== '{') return undefined;
-    return this.#enter({ part: 'call', read: bare, opener: held.slice(0, start), around: CONTENT }, start);
+    if (bare === undefined || pending[start] !== '{') return undefined;
+    return this.#enter(this.#callState(bare, pending.slice(0, start), CONTENT), start);
   }
 
   /** Ends the content before a marker, and enters the part that the marker begins. */
   #markerInContent(at: number, marker: string): boolean {
-    const before = this.#held.slice(0, at);
+    const before = this.#pending.slice(0, at);
     // Blanks before a call are content only if it turns out not to be a call.
     const blanks = this.#fresh && before.trim() === '' ? before : '';
     if (blanks === '') this.#emitPart('content', before);
@@ -243,46 +239,61 @@ class AnswerParser implements ChatParser {
 
   #stateAfter(marker: string, opener: string): State {
     const call = this.#markers.calls.find(({ start }) => start === marker);
-    if (call) return { part: 'call', read: call.read, opener, around: CONTENT };
+    if (call) return this.#callState(call.read, opener, CONTENT);
     const pair = this.#reasoningAnywhere ? this.#markers.reasoning.find(({ start }) => start === marker) : undefined;
     return pair ? { part: 'reasoning', end: pair.end } : CONTENT;
   }
 
   #reasoning(state: Extract<State, { part: 'reasoning' }>, final: boolean): boolean {
-    const held = this.#held;
+    const pending = this.#pending;
     const ends = [state.end, ...this.#markers.inReasoning];
-    const { at, marker } = firstOf(held, ends);
-    const clear = final ? held.length : held.length - tailLength(held, ends);
+    const { at, marker } = firstOf(pending, ends);
+    const clear = final ? pending.length : pending.length - tailLength(pending, ends);
     const ended = at >= 0 && at < clear;
     // Blanks are held back: at the end of the reasoning they are not part of it.
-    const text = held.slice(0, ended ? at : clear).trimEnd();
+    const text = pending.slice(0, ended ? at : clear).trimEnd();
     this.#emitPart('reasoning', text);
     if (!ended) {
-      this.#held = final ? '' : held.slice(text.length);
+      this.#pending = final ? '' : pending.slice(text.length);
       return false;
     }
     const after = at + marker.length;
     if (marker === state.end) return this.#enter(CONTENT, after);
     const call = this.#markers.calls.find(({ start }) => start === marker);
-    if (call) return this.#enter({ part: 'call', read: call.read, opener: held.slice(text.length, after), around: state }, after);
-    this.#held = held.slice(after);
+    if (call) return this.#enter(this.#callState(call.read, pending.slice(text.length, after), state), after);
+    this.#pending = pending.slice(after);
     return true;
   }
 
-  #call({ read, opener, around }: Extract<State, { part: 'call' }>, added: string, final: boolean): boolean {
-    if (!final && this.#held.length > EAGER_LENGTH && !/[}\])>|]/.test(added)) return false;
-    const found = read(this.#held, final, this.#tools);
-    if (found === 'more') return false;
-    if (found === 'bad') {
+  #callState(read: CallReader, opener: string, around: TextState): State {
+    const calls = new OpenCalls(read, this.#tools, this.#calls, (event) => this.#addCall(event));
+    return { part: 'call', calls, opener, around };
+  }
+
+  #call({ calls, opener, around }: Extract<State, { part: 'call' }>, final: boolean): boolean {
+    const added = this.#pending;
+    this.#pending = '';
+    const rest = calls.push(added, final);
+    if (rest === undefined) return false;
+    this.#pending = rest;
+    if (calls.next === this.#calls) {
       this.#failCall(opener, around);
       return true;
     }
-    for (const call of found.calls) this.#events.push({ type: 'toolCall', index: this.#calls++, call });
+    this.#calls = calls.next;
     this.#mayReason = false;
-    return this.#enter(CONTENT, found.end);
+    return this.#enter(CONTENT, 0);
   }
 
-  /** Returns the held text, with its opening marker, to the part around it. */
+  /** Adds a part of a call to the events. Consecutive pieces of one call are one event. */
+  #addCall(event: ChatEvent): void {
+    const last = this.#events.at(-1);
+    if (event.type === 'toolCallDelta' && last?.type === 'toolCallDelta' && last.index === event.index)
+      this.#events[this.#events.length - 1] = { ...last, delta: last.delta + event.delta };
+    else this.#events.push(event);
+  }
+
+  /** Returns the pending text, with its opening marker, to the part around it. */
   #failCall(opener: string, around: TextState): void {
     this.#state = around;
     this.#fresh = false;
@@ -316,7 +327,7 @@ export function parseAnswer(format: ChatFormat, text: string, options?: ChatPars
 
 /** Joins events to an answer. */
 export function collectEvents(events: readonly ChatEvent[]): ParsedAnswer {
-  const text = (type: string): string => events.map((event) => (event.type === type && 'delta' in event ? event.delta : '')).join('');
+  const text = (type: 'content' | 'reasoning'): string => events.map((event) => (event.type === type ? event.delta : '')).join('');
   return {
     content: text('content'),
     reasoning: text('reasoning'),

@@ -2,10 +2,15 @@
  * Runs one answer of a conversation: render, generate and parse, with the grammar that tools and
  * format require.
  */
+import type { PromptImage } from '../run/image-tokens.ts';
+import { idsWithImages } from '../generate/parts.ts';
+import { withMarkers } from './images.ts';
+import type { RenderedPrompt } from './contents.ts';
 import { QuantletError } from '../errors.ts';
 import { reserved } from '../generate/checked.ts';
 import type { FinishReason, GenerateOptions, GenerationPart, GenerationResult } from '../generate/generate.ts';
 import { plainFormat, type PlainFormat } from '../grammar/schema-source.ts';
+import type { StrictPart } from '../grammar/schema/relaxed.ts';
 import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
@@ -59,7 +64,7 @@ export function roomFor(promptTokens: number, { contextLength, encoder = false }
   if (promptTokens < contextLength) return encoder ? contextLength : contextLength - promptTokens;
   throw new QuantletError(
     'ERR_CONTEXT_FULL',
-    `The prompt has ${promptTokens} tokens, the context ${contextLength}; expected room for an answer. Shorten the prompt or load the model with a larger contextLength.`,
+    `the prompt has ${promptTokens} tokens, and the context ${contextLength}; expected room for an answer: shorten the prompt, or load the model with a larger contextLength`,
     { cause: { promptTokens, contextLength } satisfies ContextFull },
   );
 }
@@ -115,17 +120,16 @@ function conversationOf(
     const wanted = name === undefined ? 'a tool call' : `a call of the tool "${name}"`;
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
-      `toolChoice asks for ${wanted}, which tools does not offer. Add the tool or leave the choice to the model.`,
+      `toolChoice asks for ${wanted}; expected one of the tools: add it to tools, or leave the choice to the model`,
     );
   }
   const breaksIn: BreaksIn | undefined =
     options.parseSpecial || !backend.breaksIn ? undefined : (text, keep) => backend.breaksIn!(text, keep);
   return {
-    *render(messages) {
-      return yield* promptOf(backend, {
-        ...renderOptions(messages, { ...options, tools: offered }),
-        ...(breaksIn ? { breaksIn } : {}),
-      });
+    *render(given) {
+      const { messages, images } = withMarkers(given);
+      const conversation = { ...renderOptions(messages, { ...options, tools: offered }), ...(breaksIn ? { breaksIn } : {}) };
+      return yield* promptOf(backend, conversation, images);
     },
     prepared: ({ prompt: { text, promptIds, opening }, leftOut }, more) => ({
       prompt: text,
@@ -139,7 +143,7 @@ function conversationOf(
 
 interface Prompt {
   readonly text: string;
-  readonly promptIds: number[];
+  readonly promptIds: readonly number[];
   readonly opening: string | undefined;
 }
 /** A prompt, and the number of messages that were left out of it. */
@@ -194,8 +198,20 @@ export const renderOptions = (
 });
 
 /** Renders a conversation and tokenizes it. */
-function* promptOf(backend: ChatBackend, conversation: RenderOptions): Work<Prompt> {
-  const { text, breaks, opening } = yield* backend.chatTemplate.renderWork(conversation);
+function* promptOf(backend: ChatBackend, conversation: RenderOptions, images: readonly PromptImage[]): Work<Prompt> {
+  const { opening, ...rendered } = yield* backend.chatTemplate.renderWork(conversation);
+  const after = { addSpecial: false, parseSpecial: true } as const;
+  const promptIds =
+    images.length === 0
+      ? yield* beginning(backend, rendered)
+      : yield* idsWithImages(rendered, images, (piece, begins) =>
+          begins ? beginning(backend, piece) : encode(backend, piece.text, { ...after, breaks: piece.breaks }),
+        );
+  return { text: rendered.text, promptIds, opening };
+}
+
+/** Ids of the beginning of a prompt, with the token that begins a sequence. */
+function* beginning(backend: ChatBackend, { text, breaks }: RenderedPrompt): Work<number[]> {
   // If the template writes the beginning-of-sequence token, the tokenizer must not add another one.
   const { length: bos } = backend.bos;
   const bare = bos > 0 && text.startsWith(backend.bos) ? text.slice(bos) : undefined;
@@ -204,11 +220,9 @@ function* promptOf(backend: ChatBackend, conversation: RenderOptions): Work<Prom
     parseSpecial: true,
     breaks: bare === undefined ? breaks : breaks.map((at) => at - bos),
   });
-  const promptIds =
-    bare === undefined || startsWithBos(backend, withBos)
-      ? withBos
-      : yield* encode(backend, text, { addSpecial: false, parseSpecial: true, breaks });
-  return { text, promptIds, opening };
+  return bare === undefined || startsWithBos(backend, withBos)
+    ? withBos
+    : yield* encode(backend, text, { addSpecial: false, parseSpecial: true, breaks });
 }
 
 /** A backend's tokenize(), with pauses if the backend supports them. */
@@ -251,22 +265,27 @@ export function generationOf(
   const { format: written } = templateFor(backend.chatTemplate, tools);
   const free = !json && text.grammar === undefined;
   const begun = begunText(chat);
-  if (!free && begun !== '' && openReasoning(written.reasoning, prompt))
+  // A prompt that ends in open reasoning: the grammar or format begins after the reasoning.
+  const open = free ? undefined : openReasoning(written.reasoning, prompt);
+  const reasons = reasoning !== false && (free || open !== undefined);
+  if (open && begun !== '' && !reasons)
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
-      'the last message is the beginning of reasoning, and an answer that a grammar or format holds does not reason; expected one that begins with content (continueFinalMessage: "content" ends the reasoning), or no grammar and no format',
+      'the last message begins with reasoning, but with "reasoning: false" an answer in a grammar or format has none; expected a message that begins with content: continueFinalMessage "content" ends the reasoning',
     );
+  const waits = open !== undefined && reasons;
   return {
-    format: json && tools.length > 0 ? jsonCallFormat : written,
-    reasoning: reasoning !== false && free,
+    format: json && tools.length > 0 ? { ...jsonCallFormat, reasoning: waits ? [open] : [] } : written,
+    reasoning: reasons,
     options: {
       ...text,
       special: true,
       ...(answerShift ? { onContextFull: 'shift', ...answerShift } : {}),
       ...(format ? { responseFormat: format } : {}),
+      ...(waits ? { grammarAfter: open.end } : {}),
       // Blanks may precede any JSON.
-      ...(free || begun === '' ? {} : { begun: json ? begun.trimStart() : begun }),
-      ...(free ? reasoningLimit(backend, written, prompt, reasoningBudget, reasoningBudgetMessage) : {}),
+      ...(free || waits || begun === '' ? {} : { begun: json ? begun.trimStart() : begun }),
+      ...(free || waits ? reasoningLimit(backend, written, prompt, reasoningBudget, reasoningBudgetMessage) : {}),
     },
   };
 }
@@ -318,8 +337,19 @@ function constraint(
   const schemas: object[] = tools.map((tool, i) => callSchema(tool, i, definitions));
   if (!required && wanted) schemas.push(wanted.type === 'json_schema' ? rooted(wanted.schema, 'answer', definitions) : { type: 'object' });
   const schema = schemas.length === 1 ? schemas[0] : { anyOf: schemas };
-  return { type: 'json_schema', schema: Object.keys(definitions).length > 0 ? { ...schema, $defs: definitions } : schema };
+  const strict = tools.flatMap((tool, i) => strictParts(tool, i, schemas.length > 1 ? `/anyOf/${i}` : ''));
+  if (!required && wanted?.type === 'json_schema')
+    strict.push(
+      ...(wanted.strict ?? []).flatMap(({ name }) => [`/anyOf/${tools.length}`, '/$defs/answer'].map((pointer) => ({ pointer, name }))),
+    );
+  return { type: 'json_schema', schema: Object.keys(definitions).length > 0 ? { ...schema, $defs: definitions } : schema, strict };
 }
+
+/** The places of a tool's parameters in the schema of calls, if its keywords must be held exactly. */
+const strictParts = ({ function: { name, strict } }: ChatTool, index: number, at: string): StrictPart[] =>
+  strict === true
+    ? [`${at}/properties/arguments`, `/$defs/tool${index}`].map((pointer) => ({ pointer, name: `tool ${JSON.stringify(name)}` }))
+    : [];
 
 function callSchema(tool: ChatTool, index: number, definitions: Record<string, object>): object {
   return {

@@ -115,7 +115,7 @@ export function createChatTemplate(
   try {
     toolUse = options.toolUse === undefined ? undefined : createChatTemplate(options.toolUse, tokens, { now: options.now });
   } catch (error) {
-    warnings.push(`The template for tools (tokenizer.chat_template.tool_use) is left out. ${messageOf(error)}.`);
+    warnings.push(`the template for tools (tokenizer.chat_template.tool_use) is left out: ${messageOf(error)}`);
   }
   const writer = new PromptWriter(text, raw, capabilities, format);
   function* renderWork(options: RenderOptions): Work<BegunPrompt> {
@@ -155,7 +155,7 @@ function createRaw(text: string, tokens: { bos?: string; eos?: string }, clock: 
   try {
     compiled = compileJinja(text, clock);
   } catch (error) {
-    throw templateError(`The chat template does not parse: ${messageOf(error)}. Give another one as chatTemplate.`, error);
+    throw templateError(`the chat template does not parse (${messageOf(error)}); give another one as chatTemplate`, error);
   }
   const now = clock ?? (() => new Date());
   return (variables) =>
@@ -167,7 +167,7 @@ function rawAtOnce(raw: Raw, variables: Readonly<Record<string, unknown>>): stri
     return atOnce(raw(variables));
   } catch (error) {
     if (error instanceof TemplateBudget)
-      throw templateError(`The chat template never ends: ${error.message}. Give another one as chatTemplate.`, error);
+      throw templateError(`the chat template never ends (${error.message}); give another one as chatTemplate`, error);
     throw error;
   }
 }
@@ -199,7 +199,7 @@ class PromptWriter {
     const numbers = createNumberMarks(given);
     const tools = yield* marks.markAll(numbers.mark(offered.map(completeTool)));
     const refused = (error: unknown): QuantletError =>
-      templateError(`The chat template refuses this conversation: ${messageOf(error)}. Check the roles and their order.`, error);
+      templateError(`the chat template refuses this conversation (${messageOf(error)}); check the roles and their order`, error);
     try {
       return yield* this.#prompt(options, tools, { marks, numbers });
     } catch (error) {
@@ -265,7 +265,7 @@ function readsNothing(text: string): QuantletError {
   const shown = text.length < 40 ? `"${text}"` : `that begins with "${text.slice(0, 40)}"`;
   return new QuantletError(
     'ERR_CHAT_TEMPLATE',
-    `The chat template ${shown} never reads messages; ${near ? `did you mean ${near}? Expected` : 'expected'} Jinja that writes them, or one of the names ${names.join(', ')}.`,
+    `the chat template ${shown} never reads messages; ${near ? `did you mean ${near}? Expected` : 'expected'} Jinja that writes them, or one of the names ${names.join(', ')}`,
   );
 }
 

@@ -3,7 +3,7 @@ import { QuantletError, tell } from '../errors.ts';
 import { schemaOf } from '../grammar/schema-source.ts';
 import { checkOptions, KIND, oneOf, required, type Kind, type Kinds } from '../options.ts';
 import { isRecord } from './json.ts';
-import type { ParsedCall } from './calls.ts';
+import type { ParsedCall } from './call-text.ts';
 import type { ChatTool } from './messages.ts';
 
 /** A call by the model, with the id that its result names. */
@@ -69,7 +69,7 @@ export function offeredTools(tools: readonly ChatTool[] | ToolSet | undefined): 
       return { ...tool, function: { ...given, ...parametersOf(name, parameters) } };
     });
   if (!isRecord(tools))
-    throw bad(`tools is ${tell(tools)}; expected { name: { description, parameters, execute } }, or a list as OpenAI has it`);
+    throw bad(`tools is ${tell(tools)}; expected { name: { description, parameters, execute } }, or a list in OpenAI's form`);
   return Object.entries(tools as ToolSet).map(([name, tool]) => {
     const { description, parameters } = checkOptions(`the tool "${name}"`, tool, DEFINITION);
     return {
@@ -107,6 +107,7 @@ export async function runTool(
   signal: AbortSignal | undefined,
 ): Promise<ToolResult> {
   try {
+    if (call.cut) throw new Error(`the arguments are not complete: ${call.arguments}`);
     const args: unknown = JSON.parse(call.arguments === '' ? '{}' : call.arguments);
     const given = await execute(args, { id: call.id, name: call.name, signal });
     signal?.throwIfAborted();

@@ -1,4 +1,5 @@
 /** quantlet batch: answers the requests in a file, one per line, like OpenAI's Batch API. */
+import { unreadable } from '../entry/node-platform.ts';
 import { open, stat, truncate } from 'node:fs/promises';
 import { onAbort } from '../abort.ts';
 import { QuantletError } from '../errors.ts';
@@ -13,14 +14,15 @@ import {
   type BatchLine,
   type BatchRecord,
   type Done,
-} from '../openai/batch-line.ts';
-import { runBatch } from '../openai/batch-run.ts';
-import { createHandler } from '../openai/handler.ts';
-import { jsonRequest } from '../openai/request.ts';
-import { COMPUTE_FLAGS, DRAIN_MS, MODEL_FLAGS, openModel, SPECULATION_FLAGS, templateOf, unreadable, type Command } from './command.ts';
+} from '../server/batch/batch-line.ts';
+import { runBatch } from '../server/batch/batch-run.ts';
+import { createHandler } from '../server/handler.ts';
+import { jsonRequest } from '../server/http/request.ts';
+import { COMPUTE_FLAGS, DRAIN_MS, MODEL_FLAGS, openModel, SPECULATION_FLAGS, templateOf, type Command } from './command.ts';
 import type { FlagKey } from './flags.ts';
 import { filesRead } from './files-read.ts';
-import { isReplaceable, mustBeNoInput, openOutput, tell } from './new-file.ts';
+import { mustBeNoInput, tell } from './output.ts';
+import { isReplaceable, openOutput } from '../tools/new-file.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { progressLine, timeText } from './progress.ts';
 import { fileBytes } from './serve-files.ts';
@@ -52,7 +54,7 @@ const KEYS = [
 export const batch: Command = {
   name: 'batch',
   synopsis: '-i FILE -o FILE [--errors FILE] [--shard I/N] [--resume] [flags]',
-  summary: "answer a file of requests, OpenAI's batch lines",
+  summary: "answer a file of requests, in OpenAI's batch format",
   flags: KEYS,
   defaults: { ctx: '0, or 4096 where that is more' },
   notes: `Lines are {"custom_id", "method": "POST", "url", "body"} for ${BATCH_ENDPOINTS.join(', ')}. Answers come in the order in which they are done, and depend on their bodies alone where these have temperature 0 or a seed. SIGTERM and Ctrl-C give lines under way ${DRAIN_MS / 1000} s and exit with 143 or 130 where lines are left; --resume goes on, after SIGKILL too.`,
@@ -68,7 +70,7 @@ export const batch: Command = {
     if (output === undefined)
       throw new QuantletError('ERR_USAGE', 'give the file for the answers with -o FILE, or -o - for standard output');
     if (resume && output === '-')
-      throw new QuantletError('ERR_USAGE', '--resume reads what the output has, and standard output cannot be read: give a file with -o');
+      throw new QuantletError('ERR_USAGE', '--resume reads the output, and standard output cannot be read; give a file with -o');
     const shard = shardOf(values.shard, process.env);
     for (const file of [output, errorsFile]) if (file !== undefined && file !== '-') await mustBeNoInput(file, filesRead(values));
     const bytes = input === '-' ? undefined : await sizeOf(input);
@@ -157,7 +159,7 @@ function shardOf(given: string | undefined, env: Readonly<Record<string, string 
   if (given === undefined && job !== undefined)
     throw new QuantletError(
       'ERR_USAGE',
-      'JOB_COMPLETION_INDEX says which task of a Job this is; give --shard /N with the number of its completions',
+      'JOB_COMPLETION_INDEX is set, so this is a task of a Job; give --shard /N with the number of its completions',
     );
   const text = given ?? (task === undefined ? '0/1' : `/${env.SLURM_ARRAY_TASK_COUNT}`);
   const [, i = own, n] = /^(\d{1,9})?\/(\d{1,9})$/.exec(text) ?? [];
@@ -258,7 +260,7 @@ async function openSink(path: string, done: Done | undefined, signal: AbortSigna
     if (cause instanceof BadLine)
       throw new QuantletError(
         'ERR_IO',
-        `${path}: ${cause.message}; expected what an earlier run has written, give another file or remove the line`,
+        `${path}: ${cause.message}; expected the output of an earlier run: give another file, or remove the line`,
         { cause },
       );
     return failed('read')(cause);

@@ -176,7 +176,7 @@ function testsOf(values: Values<'benchPrompt' | 'benchGen' | 'benchBoth' | 'benc
     throw new QuantletError('ERR_USAGE', 'numbers of tokens must be 0 or more');
   if (!causal && pairs.some(([, n]) => n > 0))
     throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${arch} model makes vectors and does not generate text; give -n 0 and no -pg`);
-  if (pairs.length === 0) throw new QuantletError('ERR_USAGE', 'nothing to measure: give -p, -n or -pg more than 0 tokens');
+  if (pairs.length === 0) throw new QuantletError('ERR_USAGE', 'there is nothing to measure; give -p, -n or -pg more than 0 tokens');
   return benchDepth.flatMap((nDepth) => pairs.map(([nPrompt, nGen]) => ({ nPrompt, nGen, nDepth })));
 }
 

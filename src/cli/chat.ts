@@ -18,12 +18,14 @@ import {
   textLines,
   unescape,
   withoutLastBreak,
+  VISION_FLAGS,
   type Command,
 } from './command.ts';
 import { CONVERSATION_HELP } from './conversation-commands.ts';
 import { greetingOf } from './conversation.ts';
 import { converse } from './converse.ts';
 import { filesRead } from './files-read.ts';
+import { readImageFiles, withMarkedImages } from './image-files.ts';
 import { flagNames, lastOf, type FlagKey, type Values } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { GENERATE_FLAGS, generateOptions } from './generate-options.ts';
@@ -36,6 +38,8 @@ const KEYS = [
   ...COMPUTE_FLAGS,
   ...CHECKPOINT_FLAGS,
   ...SPECULATION_FLAGS,
+  ...VISION_FLAGS,
+  'image',
   'message',
   'file',
   'system',
@@ -77,6 +81,7 @@ Models to talk with, from the smallest (they are downloaded once):
 export const chat: Command = {
   name: 'chat',
   llama: 'llama-cli',
+  alsoLlama: ['llama-mtmd-cli'],
   synopsis: '[-m FILE] [-p TEXT] [flags]',
   summary: 'talk with a model',
   flags: KEYS,
@@ -101,7 +106,8 @@ export const chat: Command = {
     const style = styleOf(values);
     const options = { ...(await generateOptions(values)), ...templateOptions(values) };
     const system = await saidBy(values, 'system', 'systemFile', 'the system message');
-    const model = await openModel(values, signal, await templateOf(values));
+    const images = await readImageFiles(values, signal);
+    const model = await openModel({ ...values, mmprojAuto: values.mmprojAuto ?? true }, signal, await templateOf(values));
     try {
       const { wants } = model.internals.engine;
       if (wants !== 'logits')
@@ -113,6 +119,7 @@ export const chat: Command = {
             model,
             system,
             first: once,
+            images,
             chat: options,
             style,
             singleTurn: values.singleTurn ?? false,
@@ -124,7 +131,7 @@ export const chat: Command = {
           signal,
         );
       const before = system === undefined ? [] : [{ role: 'system' as const, content: system }];
-      const answer = model.chat([...before, { role: 'user', content: once }], { ...options, signal });
+      const answer = model.chat([...before, { role: 'user', content: withMarkedImages(once, images) }], { ...options, signal });
       if (values.json) process.stdout.write(`${JSON.stringify(await report(answer))}\n`);
       else {
         await showAnswer(answer, style);

@@ -1,10 +1,11 @@
 /** Shared by the commands: their interface, opening a model, reading texts. */
+import { interrupt } from './interrupt.ts';
 import { loadModel } from '../entry/node.ts';
-import { platform, whyNot, whyNoTurbo } from '../entry/node-platform.ts';
+import { platform, unreadable, whyNoTurbo } from '../entry/node-platform.ts';
 import { getString } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 import type { LoadOptions, Model } from '../model.ts';
-import type { LoraAdapter } from '../engine/lora.ts';
+import type { LoraAdapter } from '../plan/lora.ts';
 import type { SpeculationOptions } from '../generate/draft/options.ts';
 import type { KvType } from '../graph/attention-ops.ts';
 import { openModelFiles } from '../io/model-files.ts';
@@ -12,17 +13,19 @@ import { QuantletError } from '../errors.ts';
 import { packageFile } from '../threads/package-files.ts';
 import { printable, printableLines } from '../printable.ts';
 import { flagNames, lastOf, loadValues, METADATA_FLAGS, type FlagKey, type LoadValues, type Values } from './flags.ts';
-import { resolveModel, type HubFlags } from './hub.ts';
+import { resolveFiles, resolveModel, type HubFlags } from './hub.ts';
 import { metadataOf } from './metadata.ts';
 import { progressBar } from './progress.ts';
 import { fstatSync, type Stats } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readAll, readWhole } from '../tools/read-file.ts';
 import { decodeText } from './text-file.ts';
 
 export interface Command {
   readonly name: string;
   /** The llama.cpp tool that this command replaces. The command also runs under that name. */
   readonly llama?: string;
+  /** Other tools of llama.cpp that it replaces. */
+  readonly alsoLlama?: readonly string[];
   /** For example `[flags] FILE`. */
   readonly synopsis: string;
   readonly summary: string;
@@ -56,6 +59,7 @@ interface ModelFlags
   extends HubFlags, LoadValues, Values<(typeof SPECULATION_FLAGS)[number] | (typeof METADATA_FLAGS)[number] | 'lora' | 'loraScaled'> {
   threadsBatch?: number;
   weightsMemory?: string;
+  mmprojAuto?: boolean | undefined;
   verbose?: boolean;
 }
 
@@ -98,6 +102,9 @@ export const COMPUTE_FLAGS = [
   'neuronWindow',
 ] as const satisfies readonly FlagKey[];
 
+/** Flags for models that see images. */
+export const VISION_FLAGS = ['mmproj', 'mmprojAuto', 'imageMinTokens', 'imageMaxTokens'] as const satisfies readonly FlagKey[];
+
 /** Flags for state checkpoints, which let a conversation go back to an earlier token. */
 export const CHECKPOINT_FLAGS = ['ctxCheckpoints', 'checkpointMinStep'] as const satisfies readonly FlagKey[];
 
@@ -131,7 +138,7 @@ export async function located<V extends HubFlags>(values: V, signal: AbortSignal
 
 /** Loads the model that the flags name, with a progress bar if stderr is a terminal. */
 export async function openModel(values: ModelFlags, signal: AbortSignal, more: LoadOptions = {}): Promise<Model> {
-  const { model: path } = await located(values, signal);
+  const { model: path = shippedModel(), mmproj } = await resolveFiles(values, signal);
   const speculation = await speculationOf(values, signal);
   const bar = progressBar('loading');
   try {
@@ -143,6 +150,7 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
       ...(values.threadsBatch === undefined ? {} : { threads: values.threadsBatch }),
       ...(parseInt(process.env.LLAMA_ATTN_ROT_DISABLE ?? '0') ? { cacheRotation: false } : {}), // parsed as llama.cpp does
       ...loadValues(values),
+      ...(mmproj === undefined ? {} : { mmproj }),
       ...weightsMemoryOf(values),
       lora: lorasOf(values),
       ...(await metadataOf(values, async () => getString(await openHeader(path), 'general.architecture'))),
@@ -214,19 +222,12 @@ export async function openHeader(path: string): Promise<GGUF> {
   return gguf;
 }
 
-/** Throws ERR_SOURCE for a file that cannot be read, saying what it was read as. */
-export const unreadable =
-  (what: string, path: string) =>
-  (cause: NodeJS.ErrnoException): never => {
-    throw new QuantletError('ERR_SOURCE', `cannot read ${what} ${path}: ${whyNot(cause)}`, { cause });
-  };
-
 /**
  * Reads a text file; `-` is standard input.
  * @throws ERR_SOURCE saying what the file was read as
  */
 export const readText = async (path: string, what: string): Promise<string> =>
-  path === '-' ? readStdin() : decodeText(await readFile(path).catch(unreadable(what, path)), `${what} ${path}`);
+  path === '-' ? readStdin() : decodeText(await readWhole(path, interrupt.signal).catch(unreadable(what, path)), `${what} ${path}`);
 
 /**
  * The text of a flag, or of a file without its last line break. The flag given last wins, as in
@@ -254,9 +255,7 @@ export const textLines = (text: string, platform: string = process.platform): st
 export const withoutLastBreak = (text: string): string => text.replace(/\r?\n$/, '');
 
 export async function readStdin(): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array);
-  return decodeText(Buffer.concat(chunks), 'standard input');
+  return decodeText(await readAll(process.stdin, interrupt.signal), 'standard input');
 }
 
 /**
@@ -290,7 +289,9 @@ const STDIN = /^(?:-|\/dev\/(?:stdin|fd\/0)|\/proc\/self\/fd\/0)$/;
 export function tellUnreadPipe(values: object): void {
   const isRead = Object.values(values).some((value) => typeof value === 'string' && STDIN.test(value));
   if (isRead || process.platform === 'win32' || !isPiped()) return;
-  process.stderr.write('quantlet: standard input is not read, because a flag gives the text; -f - reads it (or leave that flag out)\n');
+  process.stderr.write(
+    'quantlet: standard input is not read, because a flag gives the text; use -f - to read it, or leave that flag out\n',
+  );
 }
 
 /** The chat template from the flags, which replaces the model's. */

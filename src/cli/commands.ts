@@ -13,10 +13,11 @@ const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
   bench: async () => (await import('./bench.ts')).bench,
   perplexity: async () => (await import('./perplexity.ts')).perplexity,
   imatrix: async () => (await import('./imatrix.ts')).imatrix,
-  quantize: async () => (await import('./quantize-command.ts')).quantize,
+  quantize: async () => (await import('./quantize.ts')).quantize,
   rotate: async () => (await import('./rotate.ts')).rotate,
   sparsify: async () => (await import('./sparsify.ts')).sparsify,
   tokenize: async () => (await import('./tokenize.ts')).tokenize,
+  grammar: async () => (await import('./grammar.ts')).grammar,
   inspect: async () => (await import('./inspect-command.ts')).inspectCommand,
   'gguf-split': async () => (await import('./gguf-split.ts')).ggufSplit,
   'gguf-hash': async () => (await import('./gguf-hash.ts')).ggufHash,
@@ -30,5 +31,5 @@ export const allCommands = (): Promise<readonly Command[]> => Promise.all(Object
 /** Finds a command by its name or by the name of the llama.cpp tool that it replaces. */
 export async function loadCommand(name: string): Promise<Command | undefined> {
   if (Object.hasOwn(LOADERS, name)) return LOADERS[name]();
-  return (await allCommands()).find(({ llama }) => llama === name);
+  return (await allCommands()).find(({ llama, alsoLlama = [] }) => llama === name || alsoLlama.includes(name));
 }

@@ -4,7 +4,8 @@
  */
 import { QuantletError } from '../errors.ts';
 import type { Command } from './command.ts';
-import { FLAGS, spellingsOf as spellings, type Flag } from './flags.ts';
+import { spellingsOf as spellings, type Flag } from './flags/flag.ts';
+import { FLAGS } from './flags.ts';
 import { parseFlags } from './parse-flags.ts';
 
 const KEYS = ['help'] as const;
@@ -117,7 +118,7 @@ export const completionOf = (commands: () => Promise<readonly Command[]>): Comma
     if (!script)
       throw new QuantletError(
         'ERR_USAGE',
-        `completion takes the name of one shell, ${argv.length === 0 ? 'none was given' : `not "${argv.join(' ')}"`}; expected ${Object.keys(SHELLS).join(', ')}`,
+        `completion takes the name of one shell, ${argv.length === 0 ? 'but none was given' : `not "${argv.join(' ')}"`}; expected ${Object.keys(SHELLS).join(', ')}`,
       );
     process.stdout.write(script(await commands()));
     return 0;

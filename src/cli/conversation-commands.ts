@@ -1,16 +1,18 @@
 /** Slash commands of a conversation, such as /help. */
-import { readFile } from 'node:fs/promises';
-import type { ChatMessage } from '../chat/messages.ts';
-import { checkMessages } from '../chat/messages.ts';
+import { interrupt } from './interrupt.ts';
+import { checkMessages, type ChatMessage } from '../chat/messages.ts';
 import { exactJson, parseExactJson } from '../chat/exact-json.ts';
 import { whyNot } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { printable } from '../printable.ts';
 import { textLines, withoutLastBreak } from './command.ts';
 import type { Conversation } from './conversation.ts';
-import { mustBeNoInput, writeNewFile } from './new-file.ts';
+import { mustBeNoInput } from './output.ts';
+import { writeNewFile } from '../tools/new-file.ts';
+import { readWhole } from '../tools/read-file.ts';
 import { speeds } from './show-answer.ts';
 import { decodeText } from './text-file.ts';
+import { shownText } from './image-files.ts';
 
 export const COMMANDS = {
   help: ['', 'this list'],
@@ -19,6 +21,7 @@ export const COMMANDS = {
   regen: ['', 'answer the last message again'],
   undo: ['', 'take back the last message and its answer'],
   file: ['FILE', 'put the text of a file before the next message'],
+  image: ['FILE', 'put an image (PNG or JPEG) before the next message, if the model sees images'],
   save: ['FILE', 'write the conversation as JSON messages (chat.json)'],
   load: ['FILE', 'continue a saved conversation (chat.json)'],
   speed: ['', 'the speed of the last answer, and how full the context is'],
@@ -41,7 +44,9 @@ A line that ends in \\ continues in the next one, and so does Alt-Enter; what is
 `;
 
 /** Commands that take a path, with their aliases. */
-export const PATH_COMMANDS = ['file', 'read', 'save', 'load'] as const;
+export const PATH_COMMANDS = ['file', 'read', 'image', 'save', 'load'] as const;
+/** Verbs of commands whose names do not say what they do with a file. */
+const VERBS: { readonly [name in CommandName]?: string } = { file: 'read', image: 'read' };
 const DEFAULT_FILE = 'chat.json';
 /** Number of characters that /undo shows of the message it removes. */
 const SHOWN = 60;
@@ -58,15 +63,21 @@ const RUN: { readonly [name in CommandName]: (conversation: Conversation, rest: 
   regen: (conversation) => conversation.answerAgain(() => say('There is nothing to answer yet.')),
   undo(conversation) {
     const message = conversation.takeBack();
-    if (!message) return say('There is nothing to take back.');
-    const text = printable(String(message.content));
-    say(`Taken back: ${text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text}`);
+    if (!message) return say('There is nothing to undo.');
+    const text = printable(shownText(message));
+    say(`Undone: ${text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text}`);
   },
   async file(conversation, path) {
     if (path === '') return say('Which one? /file FILE');
-    const text = textLines(decodeText(await readFile(path), path));
+    const text = textLines(decodeText(await readWhole(path, interrupt.signal), path));
     conversation.addText(`${withoutLastBreak(text)}\n\n`);
     say(`${text.length} characters of ${path} will go before the next message.`);
+  },
+  async image(conversation, path) {
+    if (path === '') return say('Which one? /image FILE');
+    const image = await readWhole(path, interrupt.signal);
+    await conversation.addImage(image);
+    say(`The image ${path} will go before the next message.`);
   },
   async save(conversation, path) {
     const bytes = new TextEncoder().encode(`${exactJson(conversation.messages, 2)}\n`);
@@ -76,21 +87,19 @@ const RUN: { readonly [name in CommandName]: (conversation: Conversation, rest: 
     say(`Written to ${output}.`);
   },
   async load(conversation, path) {
-    const text = decodeText(await readFile(path || DEFAULT_FILE), path || DEFAULT_FILE);
+    const text = decodeText(await readWhole(path || DEFAULT_FILE, interrupt.signal), path || DEFAULT_FILE);
     let messages: ChatMessage[];
     try {
       messages = parseExactJson(text) as ChatMessage[];
       checkMessages(messages);
     } catch (error) {
-      return conversation.complain(new Error(`${path || DEFAULT_FILE} holds no conversation: ${(error as Error).message}`));
+      return conversation.complain(new Error(`${path || DEFAULT_FILE} has no conversation: ${(error as Error).message}`));
     }
     conversation.messages = messages;
     say(`Read ${messages.length} messages from ${path || DEFAULT_FILE}.`);
   },
   speed({ last, model }) {
-    say(
-      last ? `${speeds(last.timings)}\n${last.tokens} of ${model.contextLength} tokens of context` : 'There is no answer that has ended.',
-    );
+    say(last ? `${speeds(last.timings)}\n${last.tokens} of ${model.contextLength} tokens of context` : 'There is no complete answer yet.');
   },
   exit() {},
 };
@@ -109,9 +118,9 @@ export async function runCommand(conversation: Conversation, line: string): Prom
     await Promise.resolve(RUN[name](conversation, rest)).catch((error: NodeJS.ErrnoException) => {
       if (error instanceof QuantletError) return conversation.complain(error);
       if (error.syscall === undefined) throw error;
-      conversation.complain(new Error(`cannot ${name} ${rest || DEFAULT_FILE}: ${whyNot(error)}`));
+      conversation.complain(new Error(`cannot ${VERBS[name] ?? name} ${rest || DEFAULT_FILE}: ${whyNot(error)}`));
     });
-  else if (/^(image|audio|video)$/.test(word)) say(`There is no ${word} here: models read text only. /file reads a text file.`);
+  else if (/^(audio|video)$/.test(word)) say(`There is no ${word} here: models read text and images. /image reads a picture.`);
   else say(`There is no command /${word}; /help lists them.`);
   return true;
 }

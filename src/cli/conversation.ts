@@ -1,4 +1,5 @@
 /** The messages of a conversation, and their answers. */
+import { withImages } from './image-files.ts';
 import type { ChatMessage } from '../chat/messages.ts';
 import { QuantletError } from '../errors.ts';
 import type { Timings } from '../generate/generate.ts';
@@ -12,6 +13,8 @@ export interface ConversationOptions {
   readonly system: string | undefined;
   /** A message from the flags, answered before the first one is read. */
   readonly first: string | undefined;
+  /** Images of the first message that is answered. */
+  readonly images: readonly Uint8Array[];
   readonly chat: ModelChatOptions;
   readonly style: AnswerStyle;
   /** End after one answer. */
@@ -61,12 +64,15 @@ export class Conversation {
   #regenerated = 0;
   /** Texts that /file has added to the next message. */
   #files = '';
+  /** Images of the next message. */
+  #images: readonly Uint8Array[];
 
   /** @param terminal true if a person reads the answers */
   constructor(options: ConversationOptions, terminal: boolean) {
     this.model = options.model;
     this.inputs = options.inputs;
     this.#options = options;
+    this.#images = options.images;
     this.#terminal = terminal;
     this.messages = options.system === undefined ? [] : [{ role: 'system', content: options.system }];
   }
@@ -84,6 +90,22 @@ export class Conversation {
   /** Adds a text in front of the next message. */
   addText(text: string): void {
     this.#files += text;
+  }
+
+  /**
+   * Adds an image in front of the next message.
+   * @throws ERR_INVALID_ARGUMENT without a projector, ERR_IMAGE_INVALID, ERR_IMAGE_TRUNCATED,
+   * ERR_IMAGE_TOO_LARGE
+   */
+  async addImage(image: Uint8Array): Promise<void> {
+    const { readImage } = this.model;
+    if (!readImage)
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        'the model sees no images: it was loaded without a projector; start with --mmproj FILE',
+      );
+    await readImage(image);
+    this.#images = [...this.#images, image];
   }
 
   /** Removes the last user message and its answer. */
@@ -106,12 +128,16 @@ export class Conversation {
     process.stderr.write(`quantlet: ${text}\n`);
   }
 
-  /** Answers a message, unless it is empty. Returns false if the conversation is over. */
-  async answerTo(message: string): Promise<boolean> {
+  /**
+   * Answers a message, unless it is empty. Returns false if the conversation is over.
+   * @param contentOf the content of a message with its text and images
+   */
+  async answerTo(message: string, contentOf = withImages): Promise<boolean> {
     const text = message.trim();
     if (text === '') return true;
-    this.messages.push({ role: 'user', content: this.#files + text });
+    this.messages.push({ role: 'user', content: contentOf(this.#files + text, this.#images) });
     this.#files = '';
+    this.#images = [];
     await this.#answer();
     return !this.#options.singleTurn;
   }

@@ -2,6 +2,7 @@
 import { onAbort } from '../abort.ts';
 import { COMMANDS, PATH_COMMANDS, runCommand } from './conversation-commands.ts';
 import { Conversation, type ConversationOptions } from './conversation.ts';
+import { withMarkedImages } from './image-files.ts';
 import { createMessageInput } from './message-input.ts';
 
 /** Answers messages until the input ends, /exit, or an abort. Returns the exit code. */
@@ -23,7 +24,7 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
   });
   if (input.terminal) process.stdout.write(options.greeting);
   try {
-    let more = !signal.aborted && (options.first === undefined || (await conversation.answerTo(options.first)));
+    let more = !signal.aborted && (options.first === undefined || (await conversation.answerTo(options.first, withMarkedImages)));
     while (more && !signal.aborted) {
       const line = (await input.next())?.trim();
       if (line === undefined) break;

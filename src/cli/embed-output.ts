@@ -1,5 +1,6 @@
 /** Output of quantlet embed, identical to that of llama-embedding. */
 import { QuantletError } from '../errors.ts';
+import { similarity, type Precision, type VectorOf } from '../generate/vectors.ts';
 
 export const FORMATS = ['', 'array', 'json', 'json+', 'raw'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -16,22 +17,17 @@ export function checkedNorm(p: number): number {
   return p;
 }
 
-/** Cosine similarity. Two zero rows count as equal; a zero row and any other have similarity 0. */
-export function cosine(a: Float32Array, b: Float32Array): number {
-  let ab = 0;
-  let aa = 0;
-  let bb = 0;
-  for (let i = 0; i < a.length; i++) {
-    ab += a[i] * b[i];
-    aa += a[i] * a[i];
-    bb += b[i] * b[i];
-  }
-  return aa === 0 || bb === 0 ? Number(aa === bb) : ab / Math.sqrt(aa * bb);
-}
-
 /** @param texts the text of each row; undefined if rows belong to tokens */
-export function embeddingOutput(rows: readonly Float32Array[], texts: readonly string[] | undefined, format: Format, p: number): string {
-  const exact = (x: number): string => x.toFixed(p === 0 ? 0 : 7);
+export function embeddingOutput(
+  rows: readonly VectorOf<Precision>[],
+  texts: readonly string[] | undefined,
+  format: Format,
+  p: number,
+  precision: Precision = 'float32',
+): string {
+  const isWhole = p === 0 || precision !== 'float32';
+  const exact = (x: number): string => x.toFixed(isWhole ? 0 : 7);
+  const cosine = (a: VectorOf<Precision>, b: VectorOf<Precision>): string => similarity(a, b, { precision }).toFixed(2).padStart(6);
   if (format === 'raw') return `${rows.map((row) => `${Array.from(row, exact).join(' ')}\n`).join('')}\n`;
   if (format === 'array') return `[${rows.map((row) => `[${Array.from(row, exact).join(',')}]`).join(',')}]\n\n`;
   const several = texts !== undefined && texts.length > 1;
@@ -40,18 +36,18 @@ export function embeddingOutput(rows: readonly Float32Array[], texts: readonly s
       (row, i) =>
         `    {\n      "object": "embedding",\n      "index": ${i},\n      "embedding": [${Array.from(row, exact).join(',')}]\n    }`,
     );
-    const cosines = rows.map((a) => `    [${rows.map((b) => cosine(a, b).toFixed(2).padStart(6)).join(', ')} ]`);
+    const cosines = rows.map((a) => `    [${rows.map((b) => cosine(a, b)).join(', ')} ]`);
     return `{\n  "object": "list",\n  "data": [\n${data.join(',\n')}\n  ]${format === 'json+' && several ? `,\n  "cosineSimilarity": [\n${cosines.join(',\n')}\n  ]` : ''}\n}\n\n`;
   }
-  const shown = (x: number): string => `${p === 0 ? x.toFixed(0).padStart(6) : x.toFixed(6).padStart(9)} `;
-  const line = (row: Float32Array): string => {
+  const shown = (x: number): string => `${isWhole ? x.toFixed(0).padStart(6) : x.toFixed(6).padStart(9)} `;
+  const line = (row: VectorOf<Precision>): string => {
     if (texts === undefined)
       return `${Array.from(row.subarray(0, SHOWN_OF_TOKEN), shown).join('')} ... ${Array.from(row.subarray(-SHOWN_OF_TOKEN), shown).join('')}`;
     return Array.from(several ? row.subarray(0, SHOWN) : row, shown).join('');
   };
   const head = `\n${rows.map((row, i) => `embedding ${i}: ${line(row)}\n`).join('')}`;
   if (!several) return `${head}\n`;
-  const matrix = rows.map((a, i) => `${rows.map((b) => `${cosine(a, b).toFixed(2).padStart(6)} `).join('')}${texts[i].slice(0, 10)}\n`);
+  const matrix = rows.map((a, i) => `${rows.map((b) => `${cosine(a, b)} `).join('')}${texts[i].slice(0, 10)}\n`);
   return `${head}\ncosine similarity matrix:\n\n${texts.map((text) => `${text.slice(0, 6).padStart(6)} `).join('')}\n${matrix.join('')}\n`;
 }
 

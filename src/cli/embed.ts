@@ -1,6 +1,8 @@
 /** quantlet embed: vectors of texts, printed like llama-embedding, or the scores of a reranker. */
 import { readHParams, type Pooling } from '../arch/hparams.ts';
-import { normalized, outputRows, rankPooling, rankPrompt } from '../generate/embed.ts';
+import { cut, outputRows, rankPooling, rankPrompt } from '../generate/embed.ts';
+import { promptNamed } from '../generate/embed-prompts.ts';
+import { normalized, PRECISIONS, quantized, shortened, type Precision } from '../generate/vectors.ts';
 import { QuantletError } from '../errors.ts';
 import { getStrings } from '../gguf/metadata.ts';
 import type { Model } from '../model.ts';
@@ -30,6 +32,10 @@ const KEYS = [
   'text',
   'file',
   'pooling',
+  'truncate',
+  'dimensions',
+  'precision',
+  'promptName',
   'embdNormalize',
   'embdOutputFormat',
   'embdSeparator',
@@ -68,7 +74,7 @@ export const embed: Command = {
   ],
   async run(argv, signal) {
     const values = parseOnlyFlags(argv, KEYS, 'give the text with -p and the model with -m', 'embed');
-    const { pooling: asked, format, normalize } = checked(values);
+    const { pooling: asked, format, normalize, precision } = checked(values);
     const texts = await readTexts(values);
     const file = await located(values, signal);
     const { pooling: trained } = readHParams(await openHeader(file.model));
@@ -91,9 +97,12 @@ export const embed: Command = {
         );
         return 0;
       }
-      const ids = texts.map((text) => model.tokenize(text, { parseSpecial: true }));
-      const rows = (await outputRows(model.internals, ids, pooling, 'text', signal)).flat().map((row) => normalized(row, normalize));
-      process.stdout.write(embeddingOutput(rows, pooling === 'none' ? undefined : texts, format, normalize));
+      const prompt = values.promptName === undefined ? '' : promptNamed(model.metadata, values.promptName);
+      const most = values.truncate === true ? model.contextLength : Infinity;
+      const ids = texts.map((text) => cut(model.internals, model.tokenize(prompt + text, { parseSpecial: true }), most));
+      const finished = (row: Float32Array) => quantized(normalized(shortened(row, values.dimensions), normalize), precision);
+      const rows = (await outputRows(model.internals, ids, pooling, 'text', signal)).flat().map(finished);
+      process.stdout.write(embeddingOutput(rows, pooling === 'none' ? undefined : texts, format, normalize, precision));
       return 0;
     } finally {
       await model.dispose();
@@ -101,11 +110,15 @@ export const embed: Command = {
   },
 };
 
-function checked({ pooling, embdNormalize: normalize = 2, json, embdOutputFormat = json ? 'json' : '' }: Flags): {
+function checked({ pooling, precision = 'float32', dimensions, embdNormalize: normalize = 2, json, ...values }: Flags): {
   pooling: Pooling | undefined;
   format: Format;
   normalize: number;
+  precision: Precision;
 } {
+  const { embdOutputFormat = json ? 'json' : '' } = values;
+  if (dimensions !== undefined && dimensions < 1)
+    throw new QuantletError('ERR_USAGE', `--dimensions is ${dimensions}; expected a whole number of at least 1`);
   const one = <T extends string>(flag: string, value: string, all: readonly T[]): T => {
     const found = all.find((x) => x === value);
     if (found === undefined)
@@ -116,6 +129,7 @@ function checked({ pooling, embdNormalize: normalize = 2, json, embdOutputFormat
     pooling: pooling === undefined ? undefined : one('--pooling', pooling, POOLINGS),
     format: one('--embd-output-format', embdOutputFormat, FORMATS),
     normalize: checkedNorm(normalize),
+    precision: one('--precision', precision, PRECISIONS),
   };
 }
 
@@ -123,9 +137,10 @@ async function readTexts(values: Flags): Promise<string[]> {
   const { escape, embdSeparator } = values;
   const given = await givenText(values, 'text', 'file', 'the texts');
   if (given !== undefined) tellUnreadPipe(values);
-  const all = given ?? (isPiped() ? withoutLastBreak(textLines(await readStdin())) : undefined);
-  if (all === undefined) throw new QuantletError('ERR_USAGE', 'the texts come from -p, -f or a pipe; none of them was given');
-  if (embdSeparator === '') throw new QuantletError('ERR_USAGE', '--embd-separator is empty; expected what stands between texts');
+  // Programs on Windows that give no text leave an empty pipe.
+  const all = given ?? ((isPiped() && withoutLastBreak(textLines(await readStdin()))) || undefined);
+  if (all === undefined) throw new QuantletError('ERR_USAGE', 'there are no texts; give them with -p, -f or a pipe');
+  if (embdSeparator === '') throw new QuantletError('ERR_USAGE', '--embd-separator is empty; expected the text that separates texts');
   // Windows files separate texts by \r\n, on any system. A \r left at the end of a text would
   // change its embedding.
   return (escape === false || given === undefined ? all : unescape(all)).split(embdSeparator ?? /\r?\n/);

@@ -3,7 +3,8 @@ import { QuantletError } from '../errors.ts';
 import { nbytes } from '../graph/tensor.ts';
 import { openModel } from './command.ts';
 import type { Values } from './flags.ts';
-import { checkWindows, overWindows, textOf, windowCount, windowsAtOnce } from './windows.ts';
+import { overWindows, windowCount, windowsAtOnce } from '../tools/windows.ts';
+import { checkWindows, textOf } from './window-flags.ts';
 
 const DOWN = /^blk\.(\d+)\.ffn_down_exps\.weight$/;
 /** Experts per printed line. */
@@ -36,7 +37,7 @@ export async function expertUse(values: Flags, signal: AbortSignal): Promise<Exp
   const { ctx = 512, chunks = -1 } = values;
   checkWindows(values);
   const text = await textOf(values);
-  if (text === undefined) throw new QuantletError('ERR_USAGE', '--experts counts over a text; give it with -f FILE or -p TEXT');
+  if (text === undefined) throw new QuantletError('ERR_USAGE', '--experts needs a text; give it with -f FILE or -p TEXT');
   const parallel = windowsAtOnce(ctx, BATCH);
   const model = await openModel({ ...values, ctx }, signal, {
     parallel,
@@ -48,7 +49,10 @@ export async function expertUse(values: Flags, signal: AbortSignal): Promise<Exp
   try {
     const { executor, hparams, inputSums } = model.internals.engine;
     if (inputSums.size === 0)
-      throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${model.architecture} model has no experts; expected a mixture, like qwen3moe`);
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `this ${model.architecture} model has no experts; expected a mixture of experts, like qwen3moe`,
+      );
     const ids = model.tokenize(text);
     const nCtx = Math.min(ctx, ids.length);
     const nChunk = windowCount(ids.length, nCtx, chunks < 0 ? Infinity : chunks);

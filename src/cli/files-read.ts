@@ -1,6 +1,7 @@
 /** Lists the files that a command reads, so that no output overwrites one of them. */
 import { splitNames } from '../gguf/split.ts';
-import { FLAGS, type Flag, type FlagKey, type Values } from './flags.ts';
+import type { Flag } from './flags/flag.ts';
+import { FLAGS, type FlagKey, type Values } from './flags.ts';
 
 /**
  * Flags excluded from this list: they name outputs, a file that may also be the output (--in-file),

@@ -15,7 +15,8 @@ type GenerateFlags = Values<(typeof GENERATE_FLAGS)[number]>;
 /** Options of generate() and chat() from the flags that both commands share. */
 export async function generateOptions(values: GenerateFlags): Promise<GenerateOptions> {
   const { predict = -1, stop, ignoreEos } = values;
-  if (predict < -2) throw new QuantletError('ERR_USAGE', `maxTokens is ${predict}; expected a whole number from 0 on, or -1 for no limit`);
+  if (predict < -2)
+    throw new QuantletError('ERR_USAGE', `maxTokens is ${predict}; expected a whole number of at least 0, or -1 for no limit`);
   return {
     ...samplerOptions(values),
     ...(await constraintOf(values)),
@@ -48,7 +49,7 @@ export function samplerOptions(values: SamplerFlags): SamplerOptions {
 function logitBiasOf(text: string): [id: number, bias: number] {
   const [, id, sign, size] = /^(\d+)([+-])(\d+(?:\.\d+)?|inf)$/.exec(text) ?? [];
   if (id === undefined || (sign === '+' && size === 'inf'))
-    throw new QuantletError('ERR_USAGE', `--logit-bias is "${text}", expected ID+BIAS, ID-BIAS or ID-inf: 15043+1, say`);
+    throw new QuantletError('ERR_USAGE', `--logit-bias is "${text}"; expected ID+BIAS, ID-BIAS or ID-inf, like 15043+1`);
   return [Number(id), Number(`${sign}${size.replace('inf', 'Infinity')}`)];
 }
 

@@ -37,7 +37,7 @@ function readManifest(text: string): ReadonlyMap<string, string> {
     const [, kind, hash, what] = /^(\S+)\s+(\S+)\s+(.+)$/.exec(row) ?? [];
     return kind === undefined ? [] : [[`${kind} ${what}`, hash] as const];
   });
-  if (rows.length === 0) throw new QuantletError('ERR_USAGE', '--check names a file without hashes; expected what gguf-hash prints');
+  if (rows.length === 0) throw new QuantletError('ERR_USAGE', '--check names a file without hashes; expected the output of gguf-hash');
   return new Map(rows);
 }
 
@@ -94,7 +94,7 @@ export const ggufHash: Command = {
       await model.close();
     }
     if (manifest && seen === 0)
-      throw new QuantletError('ERR_INVALID_ARGUMENT', `${values.check} has no hash of ${file}; expected the name that it was made with`);
+      throw new QuantletError('ERR_INVALID_ARGUMENT', `${values.check} has no hash of ${file}; expected the file name that was hashed`);
     return wrong > 0 ? 1 : 0;
   },
 };

@@ -4,14 +4,16 @@ import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { splitNames } from '../gguf/split.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
-import { alignUp, DEFAULT_ALIGNMENT } from '../gguf/types.ts';
+import { alignUp } from '../align.ts';
+import { DEFAULT_ALIGNMENT } from '../gguf/types.ts';
 import { layoutGGUF, type GGUFLayout, type WriteValue } from '../gguf/write.ts';
 import { openModelFiles, type ModelFiles } from '../io/model-files.ts';
 import type { Command } from './command.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { parseFlags } from './parse-flags.ts';
-import { checkOutput, tell, type WriteAt } from './new-file.ts';
-import { copyTensor, metadataOf, writeNewGGUF } from './new-gguf.ts';
+import { checkOutput, tell } from './output.ts';
+import { type WriteAt } from '../tools/new-file.ts';
+import { copyTensor, metadataOf, writeNewGGUF } from '../tools/new-gguf.ts';
 import { progressBar } from './progress.ts';
 import { bytesText } from '../bytes-text.ts';
 
@@ -41,7 +43,7 @@ interface NewFile {
 /** Parses `2G` and `500M`, which are powers of ten. */
 function bytesOf(text: string): number {
   const [, n, unit] = /^([1-9]\d*)([MG])$/.exec(text) ?? [];
-  if (n === undefined) throw usage(`--split-max-size is "${text}"; expected a whole number with M or G: 2G, say`);
+  if (n === undefined) throw usage(`--split-max-size is "${text}"; expected a whole number with M or G, like 2G`);
   return Number(n) * (unit === 'M' ? 1e6 : 1e9);
 }
 

@@ -2,7 +2,7 @@
  * quantlet inspect: prints the header of a GGUF file, and says if it runs and how its experts are
  * used.
  */
-import { canRun } from '../engine/can-run.ts';
+import { canRun } from '../plan/can-run.ts';
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { withMetadata } from '../gguf/metadata.ts';
@@ -39,7 +39,7 @@ const KEYS = [
 export const inspectCommand: Command = {
   name: 'inspect',
   synopsis: '[FILE|URL] [--json] [--memory -c N] [--experts -f TEXT]',
-  summary: 'list the metadata and tensors of a GGUF file, say whether it runs and in how much memory, or how often its experts are used',
+  summary: 'list the metadata and tensors of a GGUF file, its memory and if it runs, or the use of its experts',
   flags: KEYS,
   defaults: { ctx: '0, or 512 with --experts' },
   examples: [

@@ -1,6 +1,6 @@
 /** A GGUF header as lines for people, and as JSON. */
 import type { Wants } from '../arch/architecture.ts';
-import type { Verdict } from '../engine/can-run.ts';
+import type { Verdict } from '../plan/can-run.ts';
 import type { GGUF, GGUFValue } from '../gguf/types.ts';
 import { printable } from '../printable.ts';
 
@@ -58,11 +58,15 @@ const architectureOf = (gguf: GGUF): string | null => {
   return typeof value === 'string' ? value : null;
 };
 
+/** Number of weights of a model. */
+export const weightsOf = ({ tensors }: Pick<GGUF, 'tensors'>): number =>
+  [...tensors.values()].reduce((sum, { ne }) => sum + ne[0] * ne[1] * ne[2] * ne[3], 0);
+
 export const inspectToJson = (gguf: GGUF): Inspection => {
   const tensors = [...gguf.tensors.values()];
   const types: Record<string, number> = {};
   for (const { type } of tensors) types[type.name] = (types[type.name] ?? 0) + 1;
-  const parameters = tensors.reduce((sum, { ne }) => sum + ne[0] * ne[1] * ne[2] * ne[3], 0);
+  const parameters = weightsOf(gguf);
   const bytes = tensors.reduce((sum, t) => sum + t.byteLength, 0);
   return {
     version: gguf.version,

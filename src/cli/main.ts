@@ -5,11 +5,13 @@
 import { createRequire } from 'node:module';
 import type { Command } from './command.ts';
 import { allCommands, COMMAND_NAMES, loadCommand } from './commands.ts';
-import { flagHelp, flagNames, wrapped } from './flags.ts';
+import { flagHelp, wrapped } from './flag-help.ts';
+import { flagNames } from './flags.ts';
 import { enableRelaxedSimd, takeProcess } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { nearest } from '../nearest.ts';
 import { printableLines } from '../printable.ts';
+import { interrupt } from './interrupt.ts';
 import { unread } from './unread.ts';
 
 /** Width for wrapping. A pipe has no width, so that each flag is on one line, for grep. */
@@ -65,13 +67,13 @@ async function commandOf(name: string): Promise<Command> {
       'ERR_USAGE',
       flag
         ? `unknown flag ${name}; did you mean ${flag}?`
-        : `${name} stands where a command does; expected quantlet COMMAND ${name} ..., with one of ${COMMAND_NAMES.join(', ')}`,
+        : `${name} is not a command; expected quantlet COMMAND ${name} ..., with one of ${COMMAND_NAMES.join(', ')}`,
     );
   }
   if (/\.gguf$|^hf:|^https?:/i.test(name))
     throw new QuantletError(
       'ERR_USAGE',
-      `"${name}" is no command; quantlet chat -m ${name} talks with the model, quantlet run -m ${name} -p TEXT continues a text`,
+      `"${name}" is not a command; use quantlet chat -m ${name} to talk with the model, or quantlet run -m ${name} -p TEXT to continue a text`,
     );
   const near = Object.hasOwn(MEANT, name) ? MEANT[name] : nearest(name, COMMAND_NAMES, 2)[0];
   throw new QuantletError(
@@ -103,7 +105,6 @@ async function main(argv: readonly string[]): Promise<number> {
 
 /** Error codes of a pipe or terminal closed at its other end. EOF is from Windows. */
 const GONE = ['EPIPE', 'EIO', 'EOF', 'ECONNRESET', 'ERR_STREAM_DESTROYED'];
-const interrupt = new AbortController();
 /**
  * Exit codes of signals that request an end: Ctrl-C, a supervisor, a closed terminal, Ctrl-Break on
  * Windows.

@@ -60,7 +60,7 @@ export async function metadataOf(values: MetadataFlags, architecture: () => Prom
     throw new QuantletError('ERR_USAGE', `--rope-scaling is "${ropeScaling}"; expected ${ROPE_SCALINGS.join(', ')}`);
   const { ropeFreqScale: scale, ropeScale = scale === undefined ? undefined : 1 / scale } = values;
   if (ropeScale !== undefined && !(ropeScale > 0 && Number.isFinite(ropeScale)))
-    throw new QuantletError('ERR_USAGE', '--rope-scale and --rope-freq-scale must be above 0');
+    throw new QuantletError('ERR_USAGE', '--rope-scale or --rope-freq-scale is too small; expected a number above 0');
   const rope = Object.entries({
     'rope.scaling.type': ropeScaling,
     'rope.scaling.factor': ropeScale,

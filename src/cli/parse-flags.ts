@@ -4,7 +4,8 @@
  */
 import { QuantletError } from '../errors.ts';
 import { nearest } from '../nearest.ts';
-import { FLAGS, METADATA_FLAGS, spellingsOf, TEXT_FLAGS, type Flag, type FlagKey, type Values } from './flags.ts';
+import { spellingsOf, type Flag } from './flags/flag.ts';
+import { FLAGS, METADATA_FLAGS, TEXT_FLAGS, type FlagKey, type Values } from './flags.ts';
 import { LLAMA_FLAGS, SWITCH_WORDS, type LlamaFlag } from './llama-flags.ts';
 
 const usage = (message: string): QuantletError => new QuantletError('ERR_USAGE', message);

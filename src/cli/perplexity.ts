@@ -1,33 +1,16 @@
-/**
- * quantlet perplexity: measures how well a model predicts a text, by the method of
- * llama-perplexity.
- */
-import { platform } from '../entry/node-platform.ts';
+/** quantlet perplexity: the command line of llama-perplexity. */
 import { QuantletError } from '../errors.ts';
-import type { Model } from '../model.ts';
-import { pickBuild } from '../wasm/load.ts';
+import { klDivergence, perplexity as measure, type KlDivergenceProgress, type PerplexityResult } from '../tools/perplexity.ts';
 import { COMPUTE_FLAGS, MODEL_FLAGS, openModel, type Command } from './command.ts';
-import { parseOnlyFlags } from './parse-flags.ts';
-import { countedOf, createKlBase, openKlBase, type KlBase } from './kl-base.ts';
 import { filesRead } from './files-read.ts';
-import { checkOutput, tell } from './new-file.ts';
-import { KL_HEAD, klLine, klReport, klResult, klValues } from './kl-stats.ts';
-import { progressBar } from './progress.ts';
-import { createScorer, rowWords, type Scorer } from './score.ts';
-import {
-  checkWindows,
-  createEstimate,
-  finalLine,
-  mustPredict,
-  nllOf,
-  overWindows,
-  showRunning,
-  textOf,
-  windowCount,
-  windowsAtOnce,
-  type WindowReader,
-} from './windows.ts';
+import type { KlStatistics } from '../tools/kl-stats.ts';
+import { KL_HEAD, klLine, klReport } from './kl-report.ts';
+import { checkOutput, tell } from './output.ts';
+import { parseOnlyFlags } from './parse-flags.ts';
+import { phaseBars } from './progress.ts';
+import { snakeCase } from './snake-case.ts';
 import { endUnread } from './unread.ts';
+import { checkWindows, finalLine, showRunning, textOf, windowOptions } from './window-flags.ts';
 
 const KEYS = [
   ...MODEL_FLAGS,
@@ -49,6 +32,8 @@ const KEYS = [
   'help',
 ] as const;
 
+type Result = PerplexityResult & { readonly kl?: KlStatistics };
+
 export const perplexity: Command = {
   name: 'perplexity',
   llama: 'llama-perplexity',
@@ -63,139 +48,41 @@ export const perplexity: Command = {
   ],
   async run(argv, signal) {
     const values = parseOnlyFlags(argv, KEYS, 'give the text with -f', 'perplexity');
-    if (values.kl && values.klBase === undefined)
+    const { kl, klBase, json = false } = values;
+    if (kl && klBase === undefined)
       throw new QuantletError('ERR_USAGE', '--kl-divergence needs --kl-divergence-base FILE, the logits to compare with');
     checkWindows(values);
-    const { json = false, batch = 512, chunks = -1 } = values;
-    const text = values.kl ? '' : await textOf(values);
+    const text = kl ? '' : await textOf(values);
     if (text === undefined) throw new QuantletError('ERR_USAGE', 'give the text to measure with -f FILE');
-    if (values.klBase !== undefined && !values.kl) await checkOutput(values.klBase, filesRead(values));
+    if (klBase !== undefined && !kl) await checkOutput(klBase, filesRead(values));
     else endUnread();
-    const base = values.kl ? await openKlBase(values.klBase!) : undefined;
-    try {
-      const nCtx = base?.nCtx ?? values.ctx ?? 512;
-      const parallel = windowsAtOnce(nCtx, batch);
-      const model = await openModel({ ...values, ctx: nCtx }, signal, {
-        parallel,
-        maxOutputs: Math.min(batch, parallel * countedOf(nCtx)),
-        batchSize: batch,
-      });
-      try {
-        mustPredict(model);
-        const ids = base ? [...base.tokens] : model.tokenize(text);
-        const most = Math.min(chunks < 0 ? Infinity : chunks, base?.nChunk ?? Infinity);
-        const scorer = createScorer(await platform.module(pickBuild(platform.features(), 'simd')), model.internals.engine.hparams.nVocab);
-        const result = await measure(model, scorer, ids, nCtx, most, parallel, {
-          base,
-          saveTo: values.kl ? undefined : values.klBase,
-          json,
-          signal,
-        });
-        tell(
-          json
-            ? `${JSON.stringify(result)}\n`
-            : `\n${finalLine({ ...result, stderr: result.ppl_stderr })} over ${result.tokens} tokens\n${result.kl ? `\n${klReport(result.kl)}` : ''}`,
-        );
-        return 0;
-      } finally {
-        await model.dispose();
+    const bars = phaseBars();
+    const onProgress = (progress: KlDivergenceProgress): void => {
+      const { done, estimate } = progress;
+      if (!json && estimate) {
+        const { kl: statistics } = progress;
+        bars.end(); // on a terminal the values stay above the bar
+        if (statistics) tell(`${done === 1 ? KL_HEAD : ''}${klLine(done, statistics)}`);
+        else showRunning(done, estimate.ppl);
       }
+      bars.set(progress);
+    };
+    const { contextLength, ...others } = windowOptions(values);
+    const options = { ...others, signal, onProgress };
+    const load = (needed: object) => openModel(values, signal, needed);
+    try {
+      const result: Result = kl
+        ? await klDivergence(load, klBase!, options)
+        : await measure(load, text, { ...options, contextLength, klDivergenceBase: klBase });
+      bars.end();
+      if (json) tell(`${JSON.stringify(toJson(result))}\n`);
+      else tell(`\n${finalLine(result)} over ${result.tokens} tokens\n${result.kl ? `\n${klReport(result.kl)}` : ''}`);
+      return 0;
     } finally {
-      await base?.close();
+      bars.end();
     }
   },
 };
 
-interface Options {
-  base: KlBase | undefined;
-  saveTo: string | undefined;
-  json: boolean;
-  signal: AbortSignal;
-}
-
-/** Results of one window, by counted position. */
-interface Window {
-  readonly nll: Float64Array;
-  /** Rows for the base file that is being written. */
-  readonly rows: Uint16Array | undefined;
-  readonly compared: { readonly kld: number; readonly logProb: number; readonly same: boolean }[];
-}
-
-/** Measures all windows, in the order of the text. */
-async function measure(
-  model: Model,
-  scorer: Scorer,
-  ids: readonly number[],
-  nCtx: number,
-  most: number,
-  parallel: number,
-  { base, saveTo, json, signal }: Options,
-) {
-  const { nVocab } = model.internals.engine.hparams;
-  const first = nCtx >> 1;
-  const counted = countedOf(nCtx);
-  const words = rowWords(nVocab);
-  if (base && base.nVocab !== nVocab)
-    throw new QuantletError(
-      'ERR_INVALID_ARGUMENT',
-      `the base has a vocabulary of ${base.nVocab} tokens, the model one of ${nVocab}: expected logits of the same family of models`,
-    );
-  const nChunk = windowCount(ids.length, nCtx, most);
-
-  const reader = async (window: readonly number[], chunk: number): Promise<WindowReader<Window>> => {
-    const nll = new Float64Array(counted);
-    const rows = saveTo === undefined ? undefined : new Uint16Array(counted * words);
-    const compared: Window['compared'] = [];
-    const baseRows = await base?.rows(chunk);
-    return {
-      onLogits(logits, i) {
-        const k = i - first;
-        scorer.load(logits);
-        nll[k] = nllOf(scorer, window, i, chunk);
-        if (rows) scorer.pack(rows.subarray(k * words, (k + 1) * words));
-        if (baseRows) {
-          const { kld, logProb, top } = scorer.compare(baseRows.subarray(k * words, (k + 1) * words), window[i + 1]);
-          compared.push({ kld, logProb, same: top === scorer.top() });
-        }
-      },
-      result: { nll, rows, compared },
-    };
-  };
-
-  const file = saveTo === undefined ? undefined : await createKlBase(saveTo, nCtx, nVocab, nChunk, ids, signal);
-  const bar = progressBar('measuring');
-  const kl = base && klValues();
-  const estimate = createEstimate();
-  const count = async ({ nll, rows, compared }: Window, chunk: number): Promise<void> => {
-    for (const [i, x] of nll.entries()) {
-      estimate.add(x);
-      if (!kl) continue;
-      const { kld, logProb, same } = compared[i];
-      kl.nll.push(x);
-      kl.nllBase.push(-logProb);
-      kl.kld.push(kld);
-      kl.dp.push(Math.exp(-x) - Math.exp(logProb));
-      if (same) kl.same++;
-    }
-    if (rows) await file!.write(rows);
-    if (!json) {
-      bar.end(); // on a terminal the values stay above the bar
-      if (kl) tell(`${chunk === 0 ? KL_HEAD : ''}${klLine(chunk + 1, kl)}`);
-      else showRunning(chunk, estimate.ppl);
-    }
-    bar.set((chunk + 1) / nChunk);
-  };
-
-  try {
-    // A window's last token predicts no counted token, so it is not computed.
-    const windows = overWindows(model, { ids, nCtx, nChunk, parallel, computed: nCtx - 1, outputsFrom: first, signal }, reader);
-    let chunk = 0;
-    for await (const done of windows) for (const window of done) await count(window, chunk++);
-    await file?.finish();
-  } finally {
-    bar.end();
-    await file?.close();
-  }
-  const { ppl, nll, tokens, stderr } = estimate;
-  return { ppl, nll, tokens, ppl_stderr: stderr, chunks: nChunk, n_ctx: nCtx, ...(kl ? { kl: klResult(kl) } : {}) };
-}
+const toJson = ({ ppl, nll, tokens, pplStderr, chunks, contextLength: nCtx, kl }: Result): unknown =>
+  snakeCase({ ppl, nll, tokens, pplStderr, chunks, nCtx, ...(kl && { kl }) });

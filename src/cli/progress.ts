@@ -2,6 +2,7 @@
 import { bytesText } from '../bytes-text.ts';
 import type { DownloadProgress } from '../hub/download.ts';
 import { printable } from '../printable.ts';
+import type { ToolPhase, ToolProgress } from '../tools/common.ts';
 
 const WIDTH = 30;
 const bar = (part: number): string => {
@@ -54,6 +55,23 @@ export function progressBar(what: string): { set(part: number): void; end(): voi
       if (shown >= 0) stderr.write('\r\x1b[K');
       shown = -1;
     },
+  };
+}
+
+/** Progress bars of a tool, one for each of its phases. */
+export function phaseBars(): { set(progress: ToolProgress): void; end(): void } {
+  let phase: ToolPhase | undefined;
+  let bar = { set(_part: number): void {}, end(): void {} };
+  return {
+    set(progress) {
+      if (progress.phase !== phase) {
+        bar.end();
+        phase = progress.phase;
+        bar = progressBar(phase);
+      }
+      bar.set(progress.done / progress.total);
+    },
+    end: () => bar.end(),
   };
 }
 

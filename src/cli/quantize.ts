@@ -1,158 +1,119 @@
-/** Quantises a model file into another. Several jobs at a time read, convert and write rows. */
+/** quantlet quantize: the command line of llama-quantize. */
 import { QuantletError } from '../errors.ts';
-import type { OpenedGGUF } from '../gguf/split.ts';
-import type { Ftype } from '../quantize/ftype.ts';
-import type { PickedType } from '../quantize/pick-types.ts';
-import type { QuantizeOptions, RowsJob } from '../quantize/plan.ts';
-import { planQuantize } from '../quantize/plan.ts';
-import { firstInvalidBlock } from '../quantize/validate.ts';
-import type { Rows } from '../threads/rows-node.ts';
-import { checkOutput, type WriteAt } from './new-file.ts';
-import { writeNewGGUF } from './new-gguf.ts';
-import type { TypeTraits } from '../type-traits.ts';
+import { COPY, FTYPES, parseTensorType } from '../quantize/ftype.ts';
+import { parseTensorTypeRule, quantize as quantizeFile, type QuantizeResult } from '../tools/quantize.ts';
+import { forTerminal, readText, type Command } from './command.ts';
+import { filesRead } from './files-read.ts';
+import { writtenOverrides } from './metadata.ts';
+import { asUsage, checkOutput, tell } from './output.ts';
+import { parseFlags } from './parse-flags.ts';
+import { phaseBars } from './progress.ts';
+import { parseQuantizeArgs } from './quantize-args.ts';
 
-/** 4 MiB of f32: large enough to hide a job's overhead, small enough for many jobs in memory. */
-const ELEMENTS_PER_JOB = 1024 * 1024;
+const KEYS = [
+  'imatrix',
+  'includeWeights',
+  'excludeWeights',
+  'pure',
+  'allowRequantize',
+  'leaveOutputTensor',
+  'outputTensorType',
+  'tokenEmbeddingType',
+  'tensorType',
+  'tensorTypeFile',
+  'overrideKv',
+  'dryRun',
+  'json',
+  'help',
+] as const;
 
-/**
- * Converts `nrows` rows of `ne0` elements: `data` has rows of type `from`, the result rows of type
- * `to`. Calls may run concurrently and on other threads. `data` must not be written to or
- * transferred, because it may be a view of the model.
- */
-export type QuantizeRows = (rows: Rows) => Uint8Array | Promise<Uint8Array>;
-
-export interface QuantizeProgress {
-  readonly tensor: string;
-  readonly from: TypeTraits;
-  readonly to: TypeTraits;
-  /** Processed bytes of the source, and its size. */
-  readonly doneBytes: number;
-  readonly totalBytes: number;
-}
-
-export interface QuantizeFileOptions extends QuantizeOptions {
-  readonly model: OpenedGGUF;
-  /** Paths of the model's files. The output must not be one of them. */
-  readonly inputs: readonly string[];
-  readonly output: string;
-  readonly ftype: Ftype;
-  /** Plan only, write nothing. */
-  readonly dryRun?: boolean;
-  readonly quantizeRows: QuantizeRows;
-  /** Number of jobs at the same time. */
-  readonly nthreads: number;
-  readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: QuantizeProgress) => void;
-}
-
-export interface QuantizeSummary {
-  readonly tensors: number;
-  /** Number of tensors of each type. */
-  readonly types: Readonly<Record<string, number>>;
-  /**
-   * Tensors with a fallback type, because the block size of their intended type does not divide
-   * their rows.
-   */
-  readonly fallbacks: readonly PickedType[];
-  readonly sourceBytes: number;
-  readonly targetBytes: number;
-  readonly sourceBitsPerWeight: number;
-  readonly targetBitsPerWeight: number;
-}
-
-const checkRows = (type: TypeTraits, data: Uint8Array, job: RowsJob, what: string): void => {
-  const block = firstInvalidBlock(type, data);
-  if (block < 0) return;
-  const row = Math.floor((block * type.blckSize) / job.ne0);
-  throw new QuantletError(
-    'ERR_GGUF_INVALID',
-    `tensor "${job.tensor.name}" has NaN or infinity in ${what}, row ${row} of the ${job.nrows} at byte ${job.start} (${type.name}); expected finite numbers: the model is damaged`,
-  );
-};
-
-/** Adds the tensor's name to an error about rows that cannot be quantised. */
-const ofTensor = (job: RowsJob, cause: unknown): unknown =>
-  cause instanceof QuantletError && cause.code === 'ERR_INVALID_ARGUMENT'
-    ? new QuantletError(cause.code, `tensor "${job.tensor.name}", rows from byte ${job.start} on: ${cause.message}`, { cause })
-    : cause;
-
-const runJob = async (job: RowsJob, write: WriteAt, options: QuantizeFileOptions, signal: AbortSignal): Promise<void> => {
-  const { from, to, ne0, nrows, imatrix } = job;
-  const data = await options.model.parts[job.tensor.part].read(job.start, job.end, signal);
-  checkRows(from, data, job, 'its data');
-  const quantised = async (): Promise<Uint8Array> => options.quantizeRows({ from, to, ne0, nrows, data, imatrix });
-  const rows =
-    from === to
-      ? data
-      : await quantised().catch((error: unknown) => {
-          throw ofTensor(job, error);
-        });
-  signal.throwIfAborted();
-  if (rows.length !== job.targetBytes)
-    throw new Error(`${nrows} rows of ${ne0} as ${to.name} came as ${rows.length} bytes, expected ${job.targetBytes}`);
-  if (from !== to) checkRows(to, rows, job, 'its quantised data');
-  await write(rows, job.target);
-};
-
-/**
- * Runs all jobs, `nthreads` at a time. The first failure aborts the other jobs and is then thrown.
- */
-const runAll = async (
-  jobs: Iterator<RowsJob>,
-  nthreads: number,
-  run: (job: RowsJob, signal: AbortSignal) => Promise<void>,
-  outer?: AbortSignal,
-): Promise<void> => {
-  const stop = new AbortController();
-  const signal = outer ? AbortSignal.any([outer, stop.signal]) : stop.signal;
-  let failure: { readonly error: unknown } | undefined;
-  const lane = async (): Promise<void> => {
+export const quantize: Command = {
+  name: 'quantize',
+  llama: 'llama-quantize',
+  synopsis: '[flags] IN.gguf [OUT.gguf] TYPE [nthreads]',
+  summary: 'make a smaller copy of a model',
+  flags: KEYS,
+  notes: `types (a name or its number; without OUT.gguf the file is ggml-model-TYPE.gguf beside IN.gguf):\n${FTYPES.map((f) => `  ${String(f.id).padStart(2)}  or  ${f.name.padEnd(10)}${f.help}`).join('\n')}\n          ${COPY.name.padEnd(10)}${COPY.help}`,
+  examples: [
+    'quantlet quantize model-F16.gguf model-Q4_K_M.gguf Q4_K_M',
+    'quantlet quantize --imatrix imatrix.gguf model-F16.gguf IQ4_XS 8',
+    'quantlet quantize --tensor-type attn_v=q6_K --output-tensor-type q8_0 model-F16.gguf small.gguf Q4_0',
+  ],
+  async run(argv, signal) {
+    const { values, positionals } = parseFlags(argv, KEYS, 'quantize');
+    const { input, output, ftype, nthreads } = parseQuantizeArgs(positionals);
+    const { tensorType = [], tensorTypeFile, outputTensorType, tokenEmbeddingType, includeWeights, excludeWeights } = values;
+    const { imatrix, json, dryRun = false, pure, allowRequantize, leaveOutputTensor, overrideKv } = values;
+    if (includeWeights && excludeWeights)
+      throw new QuantletError('ERR_USAGE', '--include-weights and --exclude-weights exclude each other; give one');
+    const listed = tensorTypeFile === undefined ? [] : (await readText(tensorTypeFile, 'the tensor types')).split(/\s+/).filter(Boolean);
+    const rules = [...tensorType, ...listed];
+    checkTypes(rules, [outputTensorType, tokenEmbeddingType]);
+    if (!dryRun) await checkOutput(output, filesRead(values, input));
+    const bars = phaseBars();
+    const start = performance.now();
     try {
-      for (let next = jobs.next(); !next.done && !failure; next = jobs.next()) {
-        signal.throwIfAborted();
-        await run(next.value, signal);
-      }
-    } catch (error) {
-      failure ??= { error };
-      stop.abort(error);
+      const result = await quantizeFile(input, output, {
+        type: ftype.name,
+        ...{ imatrix, includeWeights, excludeWeights, pure, allowRequantize, leaveOutputTensor, dryRun, signal },
+        ...{ outputTensorType, tokenEmbeddingType, tensorType: rules },
+        overrideKv: overrideKv && writtenOverrides(overrideKv),
+        threads: nthreads,
+        onProgress: bars.set,
+      });
+      bars.end();
+      const seconds = (performance.now() - start) / 1000;
+      tell(
+        json
+          ? `${JSON.stringify({ input, output, ftype: ftype.name, ...toJson(result), threads: result.threads, seconds })}\n`
+          : forTerminal(report(dryRun ? `${input} would be` : `quantized ${input} to ${output}`, result, seconds)),
+      );
+      return 0;
+    } finally {
+      bars.end();
     }
-  };
-  await Promise.all(Array.from({ length: Math.max(1, nthreads) }, lane));
-  if (failure) throw failure.error;
+  },
 };
 
-/**
- * Writes a quantised copy of a model. Memory is bounded by `nthreads` jobs of a few MiB. The output
- * gets its name only after it is complete; a failure or an abort removes it.
- * @throws QuantletError ERR_USAGE, ERR_IO (for example on a full disk), ERR_GGUF_INVALID for
- * weights that are not finite; as planQuantize; `signal.reason` after an abort
- */
-export const quantizeFile = async (options: QuantizeFileOptions): Promise<QuantizeSummary> => {
-  const { model, output, signal, onProgress, dryRun } = options;
-  if (!dryRun) await checkOutput(output, options.inputs);
-  const plan = await planQuantize(model.gguf, model.parts[0], options.ftype, options, signal);
-  const fill = async (write: WriteAt): Promise<void> => {
-    let doneBytes = 0;
-    await runAll(
-      plan.jobs(ELEMENTS_PER_JOB),
-      options.nthreads,
-      async (job, jobSignal) => {
-        await runJob(job, write, options, jobSignal);
-        doneBytes += job.end - job.start;
-        onProgress?.({ tensor: job.tensor.name, from: job.from, to: job.to, doneBytes, totalBytes: plan.sourceBytes });
-      },
-      signal,
-    );
-  };
-  if (!dryRun) await writeNewGGUF(output, plan.layout, fill, signal);
-  const bits = (bytes: number): number => (plan.parameters > 0 ? (bytes * 8) / plan.parameters : 0);
-  return {
-    tensors: plan.picked.length,
-    types: plan.picked.reduce<Record<string, number>>((counts, { type: { name } }) => ({ ...counts, [name]: (counts[name] ?? 0) + 1 }), {}),
-    fallbacks: plan.picked.filter((p) => p.insteadOf),
-    sourceBytes: plan.sourceBytes,
-    targetBytes: plan.targetBytes,
-    sourceBitsPerWeight: bits(plan.sourceBytes),
-    targetBitsPerWeight: bits(plan.targetBytes),
-  };
-};
+/** @throws ERR_USAGE for an invalid rule or type */
+function checkTypes(rules: readonly string[], types: readonly (string | undefined)[]): void {
+  try {
+    rules.forEach(parseTensorTypeRule);
+    for (const type of types) if (type !== undefined) parseTensorType(type);
+  } catch (error) {
+    asUsage(error);
+  }
+}
+
+const toJson = (r: QuantizeResult) => ({
+  tensors: r.tensors,
+  types: r.types,
+  source_bytes: r.sourceBytes,
+  target_bytes: r.targetBytes,
+  source_bpw: r.sourceBitsPerWeight,
+  target_bpw: r.targetBitsPerWeight,
+  fallbacks: r.fallbacks.map(({ tensor, type, insteadOf }) => ({ tensor, type, instead_of: insteadOf })),
+});
+
+const mib = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(2)} MiB`;
+
+/** One line for all tensors with the same fallback. */
+function fallbackLines({ fallbacks }: QuantizeResult): string[] {
+  const names = new Map<string, string[]>();
+  for (const { tensor, type, insteadOf, blockSize, rowLength } of fallbacks) {
+    const why = `${type} instead of ${insteadOf}, whose blocks of ${blockSize} do not divide rows of ${rowLength}`;
+    names.set(why, [...(names.get(why) ?? []), tensor]);
+  }
+  return [...names].map(([why, of]) => `  ${of.length > 2 ? `${of[0]} and ${of.length - 1} more` : of.join(', ')}: ${why}`);
+}
+
+const report = (done: string, s: QuantizeResult, seconds: number): string =>
+  [
+    `${done} as ${s.type}`,
+    ...fallbackLines(s),
+    `model size = ${mib(s.sourceBytes)} (${s.sourceBitsPerWeight.toFixed(2)} BPW)`,
+    `quant size = ${mib(s.targetBytes)} (${s.targetBitsPerWeight.toFixed(2)} BPW): ${s.tensors} tensors, ${Object.entries(s.types)
+      .map(([type, n]) => `${n} ${type}`)
+      .join(', ')}`,
+    `quantize time = ${seconds.toFixed(2)} s`,
+  ].join('\n') + '\n';

@@ -1,7 +1,9 @@
 /** quantlet run: continues a text, like llama-completion. */
 import { readFile } from 'node:fs/promises';
+import { unreadable } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { draftTimings, predictedPerSecond, type GenerateOptions, type GenerationResult } from '../generate/generate.ts';
+import { partIds } from '../generate/parts.ts';
 import type { Model } from '../model.ts';
 import {
   COMPUTE_FLAGS,
@@ -15,13 +17,15 @@ import {
   tellUnreadPipe,
   textLines,
   unescape,
-  unreadable,
   withoutLastBreak,
+  VISION_FLAGS,
   type Command,
 } from './command.ts';
 import { filesRead } from './files-read.ts';
+import { partsOf, readImageFiles } from './image-files.ts';
 import { lastOf, type FlagKey, type Values } from './flags.ts';
-import { checkOutput, isReplaceable, writeNewFile } from './new-file.ts';
+import { checkOutput } from './output.ts';
+import { isReplaceable, writeNewFile } from '../tools/new-file.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { checkKeep, GENERATE_FLAGS, generateOptions } from './generate-options.ts';
 import { CONVERSATION_FLAGS } from './template-options.ts';
@@ -32,6 +36,8 @@ const KEYS = [
   ...MODEL_FLAGS,
   ...COMPUTE_FLAGS,
   ...SPECULATION_FLAGS,
+  ...VISION_FLAGS,
+  'image',
   'prompt',
   'file',
   'threads',
@@ -80,15 +86,23 @@ export const run: Command = {
       return (await import('./chat.ts')).chat.run(argv, signal);
     const prompt = await readPrompt(values);
     const options = await generateOptions(values);
+    const images = await readImageFiles(values, signal);
+    const mmprojAuto = values.mmprojAuto ?? images.length > 0; // llama-completion has no projector
     let gone = false;
     if (values.promptCache !== undefined && writesCache(values)) {
       await checkOutput(values.promptCache, filesRead(values)).catch(cacheFailed(values.promptCache));
       endUnread(() => (gone = true)); // the cache is still written
     } else endUnread();
     // The prompt follows at once and warms up its own kernels.
-    const model = await openModel(values, signal, { warmUp: values.warmup === false ? false : 'short', firstPrompt: prompt });
+    const model = await openModel({ ...values, mmprojAuto }, signal, {
+      warmUp: values.warmup === false ? false : 'short',
+      firstPrompt: prompt,
+    });
     try {
-      const promptIds = model.tokenize(prompt, { parseSpecial: true });
+      const promptIds =
+        images.length > 0
+          ? await partIds(model.internals, partsOf(prompt, images), { parseSpecial: true, signal })
+          : model.tokenize(prompt, { parseSpecial: true });
       const generation = generate(model, promptIds, { ...options, ...(values.special ? { special: true } : {}), signal }, values);
       await readPromptCache(model, values, signal);
       if (values.json) {
@@ -125,7 +139,7 @@ function generate(model: Model, promptIds: readonly number[], options: GenerateO
   if (promptIds.length > contextLength)
     throw new QuantletError(
       'ERR_CONTEXT_FULL',
-      `the prompt has ${promptIds.length} tokens, the context ${contextLength}; shorten the prompt or give a larger -c`,
+      `the prompt has ${promptIds.length} tokens, and the context ${contextLength}; shorten the prompt, or give a larger -c`,
     );
   const { maxTokens = -1 } = options;
   // One token more than the context fits, because nothing is computed from the last one. A limit

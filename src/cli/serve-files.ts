@@ -4,13 +4,13 @@ import { appendFile, mkdir, readdir, readFile, realpath, rm, stat, truncate } fr
 import { basename, extname, join, sep } from 'node:path';
 import { Readable } from 'node:stream';
 import { QuantletError } from '../errors.ts';
-import { HttpError } from '../openai/http-error.ts';
-import type { BatchStore } from '../openai/batch-state.ts';
-import type { SlotStore } from '../openai/options.ts';
+import { HttpError } from '../server/http/http-error.ts';
+import type { BatchStore } from '../server/batch/batch-state.ts';
+import type { SlotStore } from '../server/options.ts';
 import { sureHelper } from '../hub/helper-files.ts';
 import { whyNoName } from '../hub/names.ts';
-import { writeNewFile } from './new-file.ts';
-import { unreadable } from './command.ts';
+import { writeNewFile } from '../tools/new-file.ts';
+import { unreadable } from '../entry/node-platform.ts';
 
 /** A model's name: its file name without `.gguf` and without the number of a first part. */
 export const modelName = (path: string): string => basename(path).replace(/(?:-00001-of-\d{5})?\.gguf$/i, '');
@@ -61,18 +61,28 @@ export async function folderFiles(
 ): Promise<(path: string) => Promise<Response | undefined>> {
   const root = await realpath(folder).catch(unreadable('the folder of --path', folder));
   return async (path) => {
-    const parts = path.split('/').filter((part) => part !== '');
-    if (parts.some((part) => part.startsWith('.') || /[\\\0:]/.test(part))) return undefined;
-    const file = await realpath(join(root, ...parts)).catch(() => undefined);
-    if (file === undefined || (file !== root && !file.startsWith(root + sep))) return undefined;
-    // Windows has other names for the same file: devices, trailing dots, and short names (ENV~1 for
-    // .env).
-    const names = platform === 'win32' ? [...parts, ...file.slice(root.length).split(sep).slice(1)] : [];
-    if (names.some((name) => name.startsWith('.') || whyNoName(name) !== undefined)) return undefined;
+    const file = await fileIn(root, path, platform);
+    if (file === undefined) return undefined;
     const info = await stat(file);
     if (info.isDirectory()) return path.endsWith('index.html') ? undefined : fileResponse(join(file, 'index.html'));
     return fileResponse(file);
   };
+}
+
+/**
+ * The file or folder at a path of strangers, in `root`. Undefined without one, for names that begin
+ * with a dot, and for paths that lead out of the folder, even through links or `..`.
+ * @param root a path without links
+ */
+export async function fileIn(root: string, path: string, platform: string = process.platform): Promise<string | undefined> {
+  const parts = path.split('/').filter((part) => part !== '');
+  if (parts.some((part) => part.startsWith('.') || /[\\\0:]/.test(part))) return undefined;
+  const file = await realpath(join(root, ...parts)).catch(() => undefined);
+  if (file === undefined || (file !== root && !file.startsWith(root + sep))) return undefined;
+  // Windows has other names for the same file: devices, trailing dots, and short names (ENV~1 for
+  // .env).
+  const names = platform === 'win32' ? [...parts, ...file.slice(root.length).split(sep).slice(1)] : [];
+  return names.some((name) => name.startsWith('.') || whyNoName(name) !== undefined) ? undefined : file;
 }
 
 async function fileResponse(file: string): Promise<Response | undefined> {
@@ -109,15 +119,15 @@ export async function folderSlots(folder: string): Promise<SlotStore> {
     async write(name, state) {
       const file = name + ENDING;
       const why = whyNoName(file);
-      if (why !== undefined) refuse(400, `No file can be named ${JSON.stringify(file)} on every system: ${why}.`, 'invalid_value');
+      if (why !== undefined) refuse(400, `A file cannot be named ${JSON.stringify(file)} on every system: ${why}.`, 'invalid_value');
       const saved = (await readdir(folder)).filter((other) => other.endsWith(ENDING));
       if (!saved.includes(file)) {
-        if (saved.length >= MOST_SLOTS) refuse(409, `${MOST_SLOTS} slots are saved already; save over one of them.`, 'too_many_saved');
+        if (saved.length >= MOST_SLOTS) refuse(409, `${MOST_SLOTS} slots are saved already; overwrite one of them.`, 'too_many_saved');
         // File systems of Windows and macOS ignore case in names.
         if (await isThere(pathOf(name)))
           refuse(
             409,
-            `A saved slot has the name ${JSON.stringify(name)} in other letters; save over it, or give another name.`,
+            `A saved slot has the name ${JSON.stringify(name)}, which differs only in case; overwrite it, or give another name.`,
             'name_taken',
           );
       }

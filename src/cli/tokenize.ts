@@ -4,7 +4,7 @@
  */
 import { printable } from '../printable.ts';
 import { QuantletError } from '../errors.ts';
-import { refuseOtherKinds } from '../engine/file-kind.ts';
+import { refuseOtherKinds } from '../plan/file-kind.ts';
 import { createTokenizer, type Tokenizer } from '../tokenize/tokenizer.ts';
 import { FILE_FLAGS, forTerminal, located, openHeader, readStdin, readText, tellUnreadPipe, unescape, type Command } from './command.ts';
 import type { FlagKey } from './flags.ts';
@@ -67,10 +67,7 @@ export const tokenize: Command = {
     const values = parseOnlyFlags(argv, KEYS, 'give the text with -p and the model with -m', 'tokenize');
     const given = [values.text, values.file, values.stdin].filter((from) => from !== undefined).length;
     if (given !== 1)
-      throw new QuantletError(
-        'ERR_USAGE',
-        `the text comes from one of -p, -f and --stdin; ${given === 0 ? 'none' : given} of them was given`,
-      );
+      throw new QuantletError('ERR_USAGE', `${given === 0 ? 'none' : given} of -p, -f and --stdin were given; expected one, for the text`);
     if (!values.stdin) tellUnreadPipe(values);
     const gguf = await openHeader((await located(values, signal)).model);
     refuseOtherKinds(gguf);

@@ -12,7 +12,7 @@ export type { Ne, NodeOp, Tensor } from '../graph/tensor.ts';
 export type { Numbers, Operand } from '../graph/operands.ts';
 export type { RopeMode } from '../graph/rope.ts';
 export type { ActLayout, ByIsa, CodeFacts, ColumnLoop, Isa, Kind, Loops, PackedFormat, TileLoop } from '../packed-format.ts';
-export type { Kernels as TypeKernels, TypeName, TypeTraits } from '../type-traits.ts';
+export type { TypeKernels, TypeName, TypeTraits } from '../type-traits.ts';
 export { flash_attn_ext, type FlashAttnOptions } from '../graph/attention-ops.ts';
 export { permute, reshape, set_name, transpose, view, type ViewOptions } from '../graph/views.ts';
 export * from '../graph/ops.ts';

@@ -1,12 +1,12 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
  * Creates the engine of the tensor API. Models use the same backend, graph, plans and kernels
- * (src/engine/); here the graph is the caller's.
+ * (src/run/); here the graph is the caller's.
  */
-import { createCpuBackend } from '../engine/cpu-backend.ts';
-import type { Platform } from '../engine/platform.ts';
+import { createCpuBackend } from '../threads/cpu-backend.ts';
+import type { Platform } from '../platform.ts';
 import { QuantletError, tell } from '../errors.ts';
-import { alignUp } from '../gguf/types.ts';
+import { alignUp } from '../align.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
 import { baseOf, isContiguous, nbytes, refuse, type Tensor } from '../graph/tensor.ts';
 import { mustBeReadable } from '../graph/vec-dot-type.ts';
@@ -78,13 +78,13 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
       memory.mustLive('free');
       memory.mustOwn('free', t);
       turns.mustBeIdle('free');
-      if (t.op !== 'leaf' || t.values) refuse('free', 'is no tensor of tensor(); plans own their results', t);
+      if (t.op !== 'leaf' || t.values) refuse('free', 'was not made by tensor(); plans own their results', t);
       memory.free(t);
     },
     write(t, data) {
       const target = memory.bytesOf('write', t);
       turns.mustBeIdle('write');
-      if (baseOf(t).values) refuse('write', 'is numbers that the graph brought along', t);
+      if (baseOf(t).values) refuse('write', 'is a constant of the graph', t);
       target.set(bytesFor(t, data));
     },
     read<T extends string>(t: Tensor<T>, options?: { as?: ReadAs }) {
@@ -106,8 +106,8 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     },
     async compute(plan, options) {
       memory.mustLive('compute');
-      const { signal } = checkOptions<ComputeOptions>('compute', options, { signal: KIND.signal });
-      await plans.compute(plan, signal);
+      const asked = checkOptions<ComputeOptions>('compute', options, { signal: KIND.signal, onProgress: KIND.function });
+      await plans.compute(plan, asked);
     },
     async dispose() {
       if (memory.disposed) return;

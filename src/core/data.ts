@@ -116,7 +116,7 @@ const sameBytes = (data: ArrayBufferView): Uint8Array => new Uint8Array(data.buf
  * view with gaps
  */
 export function bytesFor(t: Tensor, data: unknown): Uint8Array {
-  if (!isContiguous(t)) refuse('write', 'is not contiguous; write the tensor it is a view of', t);
+  if (!isContiguous(t)) refuse('write', 'is not contiguous; write to the tensor that it is a view of', t);
   const type = t.type.name;
   const name = arrayName(data);
   const want = nbytes(t);

@@ -4,7 +4,7 @@
  * compute. create.ts implements it.
  */
 import type { Tensor } from '../graph/tensor.ts';
-import type { Turbo } from '../engine/platform.ts';
+import type { Turbo } from '../platform.ts';
 import type { ModelSource } from '../io/model-files.ts';
 import type { TypeName } from '../type-traits.ts';
 import type { Build } from '../wasm/load.ts';
@@ -57,6 +57,11 @@ export interface LoadTensorOptions {
 export interface ComputeOptions {
   /** Aborts the run, which then rejects with signal.reason. */
   signal?: AbortSignal | undefined;
+  /**
+   * Called while a long plan runs, with the fraction of its ops that is computed. The last call has
+   * 1. The plan then runs in up to 64 parts.
+   */
+  onProgress?: ((fraction: number) => void) | undefined;
 }
 
 export interface Engine {
@@ -109,10 +114,11 @@ export interface Engine {
    */
   view<T extends string>(t: Tensor<T>): DataOf<T>;
   /**
-   * Rearranges a matrix for the packed kernels, which products then use if its type has them: GEMM
-   * and GEMV over blocks, and over f32, f16 and bf16 weights (where ggml uses BLAS). Afterwards the
-   * matrix can only be multiplied by (as the first operand of mul_mat) and looked up in (get_rows),
-   * not viewed or read. Plans made before refuse to run. If this throws, nothing has changed.
+   * Rearranges a matrix for the packed kernels, if there are any for its type. Products by the
+   * matrix then use these kernels: GEMM and GEMV over blocks, and over f32, f16 and bf16 weights
+   * (where ggml uses BLAS). A packed matrix can only be multiplied by (as the first operand of
+   * mul_mat) and looked up in (get_rows), not viewed or read. Plans made before refuse to run. If
+   * this throws, nothing has changed.
    * @returns true if there are packed kernels for its type, shape and scales (finite ones)
    * @throws ERR_OUT_OF_MEMORY, ERR_TENSOR_SHAPE, ERR_BUSY while a plan runs
    */

@@ -3,7 +3,7 @@ import { QuantletError, tell } from '../errors.ts';
 import { openModelFiles, type ModelSource } from '../io/model-files.ts';
 import { nearest } from '../nearest.ts';
 import { checkOptions, KIND } from '../options.ts';
-import type { Platform } from '../engine/platform.ts';
+import type { Platform } from '../platform.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { TypeTraits } from '../type-traits.ts';
 import type { LoadTensorOptions } from './engine.ts';

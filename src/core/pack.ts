@@ -2,7 +2,7 @@
 import { canPack, packedBytes, repackRecord } from '../graph/packing.ts';
 import { refuse, shape, type Tensor } from '../graph/tensor.ts';
 import { firstInvalidBlock } from '../quantize/validate.ts';
-import type { PlacedRecords, Plans } from './plans.ts';
+import type { AllocatedRecords, Plans } from './plans.ts';
 import type { TensorMemory } from './tensor-memory.ts';
 import type { Turns } from './turns.ts';
 
@@ -18,9 +18,9 @@ export async function packTensor(memory: TensorMemory, plans: Plans, turns: Turn
   const needed = packedBytes(t);
   const moves = needed > allocated.length;
   const to = moves ? memory.take(needed, `the packed ${shape(t)}`) : t.data;
-  let records: PlacedRecords;
+  let records: AllocatedRecords;
   try {
-    records = plans.place([repackRecord({ ...t, data: to })], []);
+    records = plans.allocate([repackRecord({ ...t, data: to })], []);
   } catch (error) {
     if (moves) memory.give(to, needed);
     throw error;

@@ -8,24 +8,27 @@ import { baseOf, refuse, type Tensor } from '../graph/tensor.ts';
 import type { Executor } from '../threads/executor.ts';
 import { isaOf, type Build } from '../wasm/load.ts';
 import { arrayOver, type TensorData } from './data.ts';
-import type { Plan } from './engine.ts';
+import type { ComputeOptions, Plan } from './engine.ts';
 import { explainPlan } from './explain.ts';
 import { checkIndices, indexChecks, type IndexCheck } from './indices.ts';
 import { PACKED, type TensorMemory } from './tensor-memory.ts';
 import type { Turns } from './turns.ts';
 
+/** Parts of a run whose progress is told. */
+const PARTS = 64;
+
 /**
  * Records in memory: their intermediate tensors and constants have addresses, and threads can run
  * them.
  */
-export interface PlacedRecords {
+export interface AllocatedRecords {
   readonly graph: GraphPlan;
   readonly at: number;
   readonly bytes: number;
   readonly planAt: number;
 }
 
-interface PlacedPlan extends PlacedRecords {
+interface PlanState extends AllocatedRecords {
   readonly checks: readonly IndexCheck[];
   /** Leaves that the plan reads, with the layout that they had when the plan was made. */
   readonly leaves: readonly (readonly [Tensor, Layout])[];
@@ -35,7 +38,7 @@ interface PlacedPlan extends PlacedRecords {
 }
 
 export class Plans {
-  private readonly placed = new Map<Plan, PlacedPlan>();
+  private readonly states = new Map<Plan, PlanState>();
   private readonly memory: TensorMemory;
   private readonly executor: Executor;
   private readonly turns: Turns;
@@ -52,14 +55,14 @@ export class Plans {
    * Allocates memory for records and writes them there.
    * @throws ERR_OUT_OF_MEMORY, after which none is allocated
    */
-  place(records: readonly OpRecord[], keep: readonly Tensor[]): PlacedRecords {
+  allocate(records: readonly OpRecord[], keep: readonly Tensor[]): AllocatedRecords {
     const { memory } = this;
     const { threads } = this.executor;
     const graph = createGraphPlan(records, keep);
     const bytes = planBytes(graph, threads);
     const at = memory.take(bytes, 'the plan');
     try {
-      memory.placeConstants(graph.constants);
+      memory.allocateConstants(graph.constants);
     } catch (error) {
       memory.give(at, bytes);
       throw error;
@@ -69,15 +72,21 @@ export class Plans {
     return { graph, at, bytes, planAt: plan.at };
   }
 
-  /** Undoes place(). */
-  remove({ graph, at, bytes }: PlacedRecords): void {
+  /** Undoes allocate(). */
+  remove({ graph, at, bytes }: AllocatedRecords): void {
     this.memory.dropConstants(graph.constants);
     this.memory.give(at, bytes);
   }
 
-  /** Runs all records. */
-  async run({ planAt, graph }: PlacedRecords, signal?: AbortSignal): Promise<void> {
-    await this.executor.run({ passes: [{ plan: planAt, from: 0, to: graph.records.length }], nTokens: 0, nOutputs: 0 }, signal);
+  /** Runs all records: as one step, or as several if the caller wants to hear of the progress. */
+  async run({ planAt, graph }: AllocatedRecords, { signal, onProgress }: ComputeOptions = {}): Promise<void> {
+    const { length } = graph.records;
+    const most = onProgress ? Math.max(1, Math.ceil(length / PARTS)) : length;
+    for (let from = 0; from < length; from += most) {
+      const to = Math.min(length, from + most);
+      await this.executor.run({ passes: [{ plan: planAt, from, to }], nTokens: 0, nOutputs: 0 }, signal);
+      onProgress?.(to / length);
+    }
   }
 
   /** @see Engine.plan */
@@ -89,7 +98,7 @@ export class Plans {
       memory.mustOwn('plan', t);
       mustSuitLayouts(t);
     }
-    const records = this.place(lower(nodes, { isa: isaOf(this.build) }), wanted);
+    const records = this.allocate(lower(nodes, { isa: isaOf(this.build) }), wanted);
     const plan: Plan = {
       explain: () => explainPlan(records.graph, { threads: this.executor.threads, ints: (t) => memory.intsOf(t) }),
       dispose: () => this.dispose(plan),
@@ -98,42 +107,42 @@ export class Plans {
     const results = new Map(computed.map((t) => [t, t.data]));
     memory.results.add(results);
     const leaves = nodes.filter((t) => t.op === 'leaf' && !t.values).map((t) => [t, t.layout] as const);
-    this.placed.set(plan, { ...records, results, computing: 0, checks: indexChecks(nodes), leaves });
+    this.states.set(plan, { ...records, results, computing: 0, checks: indexChecks(nodes), leaves });
     return plan;
   }
 
   /** @see Engine.compute */
-  async compute(plan: Plan, signal: AbortSignal | undefined): Promise<void> {
-    const placed = this.placed.get(plan);
-    if (!placed)
+  async compute(plan: Plan, options: ComputeOptions): Promise<void> {
+    const state = this.states.get(plan);
+    if (!state)
       throw new QuantletError(
         'ERR_INVALID_ARGUMENT',
         typeof plan?.explain === 'function'
           ? 'compute: the plan was disposed of or belongs to another engine'
           : `compute: expected a plan, got ${tell(plan)}`,
       );
-    placed.computing++;
+    state.computing++;
     try {
       await this.turns.take(async () => {
-        this.mustBeComputable(placed);
-        await this.run(placed, signal);
+        this.mustBeComputable(state);
+        await this.run(state, options);
       });
     } finally {
-      placed.computing--;
+      state.computing--;
     }
   }
 
   private dispose(plan: Plan): void {
-    const placed = this.placed.get(plan);
-    if (this.memory.disposed || !placed) return;
-    if (placed.computing > 0) throw new QuantletError('ERR_BUSY', 'dispose: the plan is running; await compute() first');
-    this.placed.delete(plan);
-    this.memory.results.delete(placed.results);
-    this.remove(placed);
+    const state = this.states.get(plan);
+    if (this.memory.disposed || !state) return;
+    if (state.computing > 0) throw new QuantletError('ERR_BUSY', 'dispose: the plan is running; await compute() first');
+    this.states.delete(plan);
+    this.memory.results.delete(state.results);
+    this.remove(state);
   }
 
   /** Checks what may have changed since the plan was made: its leaves, and the indices in them. */
-  private mustBeComputable({ leaves, checks }: PlacedPlan): void {
+  private mustBeComputable({ leaves, checks }: PlanState): void {
     const { memory } = this;
     memory.mustLive('compute');
     for (const [t, layout] of leaves) {
@@ -152,6 +161,7 @@ export class Plans {
 function mustSuitLayouts(t: Tensor): void {
   t.src.forEach((s, i) => {
     if (s?.layout === 'packed' && !readsPacked(t, i)) refuse(t.op, PACKED, s);
-    if (s?.layout === 'plain' && isDense(t.op, i)) refuse(t.op, 'dense must be packed; pack() it before the plan is made', s);
+    if (s?.layout === 'plain' && isDense(t.op, i))
+      refuse(t.op, 'expected packed weights for dense; pack() them before the plan is made', s);
   });
 }

@@ -46,7 +46,7 @@ export class TensorMemory {
     if (!this.arena.fits(n))
       throw new QuantletError(
         'ERR_OUT_OF_MEMORY',
-        `${what} needs ${mebibytes(n)}, the engine has ${mebibytes(this.freeBytes)} left in all; create it with more memoryBytes, or free tensors and plans`,
+        `${what} needs ${mebibytes(n)}, and the engine has ${mebibytes(this.freeBytes)} left; create it with more memoryBytes, or free tensors and plans`,
       );
     return this.arena.take(n);
   }
@@ -66,7 +66,7 @@ export class TensorMemory {
   allocate<T extends string>(traits: TypeTraits<T>, ne: readonly number[], name: string): Tensor<T> {
     const dims = fourDims('tensor', ne);
     const t = leaf(name, traits, dims, undefined, this.owner);
-    if (dims[0] % traits.blckSize !== 0) refuse('tensor', `ne0 is no multiple of the block of ${traits.blckSize}`, t);
+    if (dims[0] % traits.blckSize !== 0) refuse('tensor', `ne0 must be a multiple of the block of ${traits.blckSize}`, t);
     // Quantised matrices are mostly packed sooner or later, so they get the room for that at once.
     const n = traits.blckSize > 1 && canPack(t) ? packedBytes(t) : nbytes(t);
     t.data = this.take(n, `the tensor ${shape(t)}`);
@@ -128,23 +128,23 @@ export class TensorMemory {
   }
 
   /**
-   * Places the constants of a plan; constants that other plans placed are shared.
-   * @throws ERR_OUT_OF_MEMORY, after which none is placed
+   * Allocates the constants of a plan; constants that other plans allocated are shared.
+   * @throws ERR_OUT_OF_MEMORY, after which none is allocated
    */
-  placeConstants(constants: readonly Tensor[]): void {
-    const placed: Tensor[] = [];
+  allocateConstants(constants: readonly Tensor[]): void {
+    const allocated: Tensor[] = [];
     try {
       for (const c of constants) {
-        this.placeConstant(c);
-        placed.push(c);
+        this.allocateConstant(c);
+        allocated.push(c);
       }
     } catch (error) {
-      this.dropConstants(placed);
+      this.dropConstants(allocated);
       throw error;
     }
   }
 
-  /** Undoes placeConstants(): the last plan to drop a constant frees it. */
+  /** Undoes allocateConstants(): the last plan to drop a constant frees it. */
   dropConstants(constants: readonly Tensor[]): void {
     for (const c of constants) {
       const known = this.constants.get(c)!;
@@ -154,7 +154,7 @@ export class TensorMemory {
     }
   }
 
-  private placeConstant(c: Tensor): void {
+  private allocateConstant(c: Tensor): void {
     let known = this.constants.get(c);
     if (!known) {
       const at = this.take(nbytes(c), `the constant ${shape(c)}`);

@@ -4,4 +4,4 @@
  */
 export { languageModel } from '../ai-sdk/language-model.ts';
 export { embeddingModel, rerankingModel } from '../ai-sdk/vector-models.ts';
-export type { Backend } from '../openai/backend.ts';
+export type { Backend } from '../server/backend.ts';

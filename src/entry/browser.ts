@@ -2,7 +2,7 @@
  * Entry for browsers: threads if the page is cross-origin isolated, else one worker, else the
  * page's thread in slices.
  */
-import { loadModelOn } from '../load-model.ts';
+import { loadModelOn } from '../load/load-model.ts';
 import type { LoadOptions, Model } from '../model.ts';
 import type { ModelSource } from '../io/model-files.ts';
 import { createWebPlatform } from '../web/platform.ts';

@@ -1,6 +1,6 @@
 /** Exports of every entry, in addition to its own loadModel. Nothing here depends on a platform. */
-export type { Chat, ChatResult, EventLogprobs, ModelChatEvent as ChatEvent, ModelChatOptions } from '../chat/generation.ts';
-export type { CallRead, CallReader, ParsedCall } from '../chat/calls.ts';
+export type { Chat, ChatResult, EventLogprobs, ModelChatEvent as ChatEvent, ModelChatOptions, PartialValue } from '../chat/generation.ts';
+export type { CallDelta, CallReader, CallSink, CallText, ParsedCall, Reading } from '../chat/call-text.ts';
 export type { BegunPrompt, Continuation } from '../chat/begun.ts';
 export type { ChatCapabilities, PrecedingRole } from '../chat/capabilities.ts';
 export type { RenderedPrompt } from '../chat/contents.ts';
@@ -9,7 +9,18 @@ export type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/mess
 export type { ToolChoice } from '../chat/options.ts';
 export type { ChatTemplate, RenderOptions } from '../chat/template.ts';
 export type { ToolCall, ToolDefinition, ToolResult, ToolSet } from '../chat/tools.ts';
-export type { EmbedOptions } from '../generate/embed.ts';
+export type { Awaitable } from '../generate/awaitable.ts';
+export type { EmbedInput, EmbedInputs, Embedding, EmbedOptions, EmbedProgress, EmbeddingVector } from '../generate/embed.ts';
+export type { RowPooling } from '../generate/rows.ts';
+export {
+  similarity,
+  topK,
+  type Match,
+  type VectorLike,
+  type Precision,
+  type SimilarityOptions,
+  type VectorOf,
+} from '../generate/vectors.ts';
 export type {
   DraftModelOptions,
   DraftSimpleOptions,
@@ -19,7 +30,7 @@ export type {
   SpeculationOptions,
   SpeculationType,
 } from '../generate/draft/options.ts';
-export type { LoadProgress, Turbo } from '../engine/platform.ts';
+export type { LoadProgress, Turbo } from '../platform.ts';
 export { QuantletError, type QuantletErrorCode } from '../errors.ts';
 export type {
   DraftCounts,
@@ -30,13 +41,15 @@ export type {
   GenerationResult,
   Timings,
 } from '../generate/generate.ts';
+export type { Prompt, PromptPart } from '../generate/parts.ts';
+export type { ImageProgress, ImageSource } from '../run/image-tokens.ts';
 export type { Stream } from '../generate/stream.ts';
 export type { GGUFNumbers, GGUFValue } from '../gguf/types.ts';
 export type { ResponseFormat } from '../grammar/schema-source.ts';
 export type { KvType } from '../graph/attention-ops.ts';
 export type { HubOptions } from '../hub/options.ts';
-export type { MemoryParts } from '../engine/memory-use.ts';
-export type { AppliedAdapter, LoraAdapter } from '../engine/lora.ts';
+export type { MemoryParts } from '../plan/memory-use.ts';
+export type { AppliedAdapter, LoraAdapter } from '../plan/lora.ts';
 export type { ModelSource } from '../io/model-files.ts';
 export type { LoadOptions, Model } from '../model.ts';
 export type { Logprobs, TokenLogprob } from '../sample/logprobs.ts';

@@ -8,14 +8,16 @@ import {
   type KeptModel,
   type RemoveOptions,
 } from '../hub/options.ts';
-import { choose, hubFor, locate, partsOf, remoteOf, type RemoteModel } from '../hub/repository.ts';
+import { remoteOf, type RemoteModel } from '../hub/addresses.ts';
+import { choose, partsOf } from '../hub/choose-file.ts';
+import { hubFor, locate } from '../hub/locate.ts';
 import { namesOfUrl } from '../io/open-url.ts';
 import { checkOptions } from '../options.ts';
 import { keptFiles, removeFile, type KeptFile } from '../web/kept.ts';
 import { absolute, openSource } from '../web/source.ts';
 import { startWorker } from '../web/workers.ts';
 
-export type { LoadProgress } from '../engine/platform.ts';
+export type { LoadProgress } from '../platform.ts';
 export type { DownloadOptions, HubOptions, KeptModel, ListOptions, RemoveOptions } from '../hub/options.ts';
 
 /** Bytes of one read. */
@@ -30,21 +32,31 @@ function partsOfUrl(url: URL): readonly URL[] {
 
 /**
  * Downloads a model, as loadModel does while it reads it, unless it is cached. Resumes an
- * interrupted download.
+ * interrupted download. With `hf:`, the projector of the repository is downloaded too.
  * @param source URL (relative to the page), `hf:OWNER/REPO[:QUANT]` or `hf:OWNER/REPO/FILE.gguf`
  * @returns URL of its (first) file
  * @throws QuantletError ERR_DOWNLOAD, ERR_IO if the browser does not store it,
  * ERR_INVALID_ARGUMENT, or signal.reason
  */
 export async function download(source: string | URL, options?: DownloadOptions): Promise<string> {
-  const { reload = false, headers, signal, onProgress, createWorker, ...hub } = checkOptions('download', options, DOWNLOAD_OPTIONS);
-  const { url, headers: all } = await locate(hubFor({ hub, ...(headers ? { headers } : {}), signal }), absolute(source));
+  const { mmproj = true, headers, signal, ...rest } = checkOptions('download', options, DOWNLOAD_OPTIONS);
+  const { reload: _, onProgress: __, createWorker: ___, ...hub } = rest;
+  const { url, headers: all, projector } = await locate(hubFor({ hub, ...(headers ? { headers } : {}), signal }), absolute(source));
   const parts = partsOfUrl(url);
-  for (const part of parts) {
+  await storeFiles([...parts, ...(projector && mmproj ? [projector] : [])], { ...rest, signal, headers: all });
+  return parts[0].href;
+}
+
+/** Stores files that are not stored yet, one after the other. */
+async function storeFiles(
+  files: readonly URL[],
+  { reload = false, headers, signal, onProgress, createWorker }: DownloadOptions,
+): Promise<void> {
+  for (const part of files) {
     const { name: file } = namesOfUrl(part);
     if (!reload && (await keptFiles()).some((kept) => kept.url === part.href && kept.complete)) continue;
     const { bytes, close } = await openSource(part, {
-      headers: all,
+      headers,
       cache: reload ? 'reload' : true,
       signal,
       start: () => startWorker(createWorker),
@@ -62,13 +74,12 @@ export async function download(source: string | URL, options?: DownloadOptions):
     }
   }
   const kept = new Set((await keptFiles()).filter(({ complete }) => complete).map((one) => one.url));
-  const missing = parts.find(({ href }) => !kept.has(href));
+  const missing = files.find(({ href }) => !kept.has(href));
   if (missing)
     throw new QuantletError(
       'ERR_IO',
-      `${missing.href} was downloaded, but this browser does not keep it: there is no room, storage is turned off, or another tab is loading it`,
+      `${missing.href} was downloaded, but this browser did not store it: there is no space, storage is turned off, or another tab is loading it`,
     );
-  return parts[0].href;
 }
 
 /** The cached files of a model. `first` is the URL of its first file. */
@@ -119,7 +130,7 @@ export async function remove(source: string | URL, options?: RemoveOptions): Pro
   let freed = 0;
   for (const file of found?.files ?? []) {
     if (!(await removeFile(file)))
-      throw new QuantletError('ERR_BUSY', `${file.url} is being loaded, here or in another tab; remove it when that is over`);
+      throw new QuantletError('ERR_BUSY', `${file.url} is being loaded, here or in another tab; remove it after that`);
     freed += file.there;
   }
   return freed;

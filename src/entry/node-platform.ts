@@ -8,7 +8,7 @@ import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { QuantletError } from '../errors.ts';
-import type { OpenedFile, Platform, Turbo } from '../engine/platform.ts';
+import type { OpenedFile, Platform, Turbo } from '../platform.ts';
 import { freeMemory } from './free-memory.ts';
 import { refuseUnfit } from './unfit-machine.ts';
 import { changedWhileRead, checkedBytes, cutWhileRead, toBytes } from '../io/source.ts';
@@ -20,8 +20,10 @@ import { turboVerdict, unavailable } from '../turbo/verdict.ts';
 import { outOfMemory } from '../wasm/memory.ts';
 import { withSharedMemory } from '../wasm/shared-memory.ts';
 import { cacheFolder } from '../hub/cache-folder.ts';
-import { bring, createStore, type ModelStore } from '../hub/model-store.ts';
-import { advice, isRemote, locate, remoteOf } from '../hub/repository.ts';
+import { bringWithProjector, createStore, type ModelStore } from '../hub/model-store.ts';
+import { isRemote } from '../hub/addresses.ts';
+import { locate } from '../hub/locate.ts';
+import { advice } from '../hub/requests.ts';
 import { openUrl, repoHint } from '../io/open-url.ts';
 import type { LoadOptions } from '../load-options.ts';
 
@@ -139,9 +141,16 @@ async function turboModule(build: Build, wanted: Turbo, workers: Promise<unknown
 export const whyNot = ({ code, message }: NodeJS.ErrnoException): string =>
   code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a folder' : message;
 
+/** Throws ERR_SOURCE for a file that cannot be read, saying what it was read as. */
+export const unreadable =
+  (what: string, path: string) =>
+  (cause: NodeJS.ErrnoException): never => {
+    throw new QuantletError('ERR_SOURCE', `cannot read ${what} ${path}: ${whyNot(cause)}`, { cause });
+  };
+
 async function openFile(path: string): Promise<OpenedFile> {
   const problem = (cause: NodeJS.ErrnoException): never => {
-    const hint = /^~[\\/]/.test(path) ? '; ~ is the home folder to a shell alone: give the whole path' : repoHint(path);
+    const hint = /^~[\\/]/.test(path) ? '; only a shell replaces ~ by the home folder: give the whole path' : repoHint(path);
     throw new QuantletError('ERR_SOURCE', `cannot open ${path}: ${whyNot(cause)}${cause.code === 'ENOENT' ? hint : ''}`, { cause });
   };
   // A folder can be opened but not read, and opening a pipe waits for a writer that may never come.
@@ -207,7 +216,6 @@ export const platform: Platform = {
   isTurbo,
   defaultThreads,
   spawnThreads,
-  growsMemory: process.versions.bun === undefined,
   freeMemory: () => freeMemory((path) => readFileSync(path, 'utf8')),
   // The command line reports this itself.
   warn: (message) => void (ownProcess || process.emitWarning(message, { type: 'QuantletWarning', code: 'QUANTLET_MODEL' })),
@@ -238,9 +246,12 @@ export function platformFor(options: NetOptions & Pick<LoadOptions, 'build'>): P
   enableFor(options.build);
   const openRemote = async (source: string | URL, signal: AbortSignal | undefined): Promise<OpenedFile> => {
     const store = storeFor(options);
-    if (options.cache !== false) return openFile(await bring(store, remoteOf(source, store, 'the source')));
-    const { url, headers } = await locate(store, source);
-    return openUrl(url, { headers, signal, advice: (status) => advice(store, status) });
+    if (options.cache !== false) {
+      const { path, projector } = await bringWithProjector(store, source, 'the source');
+      return { ...(await openFile(path)), projector };
+    }
+    const { url, headers, projector } = await locate(store, source);
+    return { ...(await openUrl(url, { headers, signal, advice: (status) => advice(store, status) })), projector };
   };
   return { ...platform, open: (source, signal) => (isRemote(source) ? openRemote(source, signal) : platform.open(source, signal)) };
 }

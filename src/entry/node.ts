@@ -1,5 +1,5 @@
 /** Entry for Node, Deno and Bun. */
-import { loadModelOn } from '../load-model.ts';
+import { loadModelOn } from '../load/load-model.ts';
 import type { LoadOptions, Model } from '../model.ts';
 import type { ModelSource } from '../io/model-files.ts';
 import { platformFor } from './node-platform.ts';

@@ -1,11 +1,13 @@
 /** Checks of a generation's prompt and options, before anything waits or is computed. */
-import type { ModelInternals } from '../engine/model-internals.ts';
+import { imagesOf } from '../run/image-tokens.ts';
+import type { ModelInternals } from '../run/model-internals.ts';
 import { QuantletError, typeName } from '../errors.ts';
 import type { Grammar } from '../grammar/grammar.ts';
 import { internal, KIND, oneOf, or, resolveOptions, type Kind, type Kinds } from '../options.ts';
 import { SAMPLER_DEFAULTS, type SamplerOptions } from '../sample/options.ts';
 import { createSampler, type Sampler, type TokenConstraint } from '../sample/sampler.ts';
 import { createSpanBudget } from '../sample/span-budget.ts';
+import { createWaiting } from '../sample/waiting.ts';
 import type { GenerateOptions } from './options.ts';
 import { createStopMatcher } from './stop.ts';
 
@@ -24,6 +26,7 @@ export const GENERATE_OPTIONS = {
   maxTokens: or(countOr('no limit'), Infinity),
   stop: or(KIND.any, [] as readonly string[]),
   signal: KIND.signal,
+  onProgress: KIND.function,
   parseSpecial: or(KIND.boolean, true),
   ignoreEos: or(KIND.boolean, false),
   logprobs: or(countOr('none'), -1),
@@ -32,12 +35,14 @@ export const GENERATE_OPTIONS = {
   keep: or(countOr('all'), 0),
   speculation: KIND.any,
   spanBudget: internal(KIND.object),
+  grammarAfter: internal(KIND.string),
   begun: internal(KIND.string),
   watch: internal(KIND.function),
 } satisfies Kinds<GenerateOptions>;
 
 /**
- * Checked options and the token ids of the prompt; the grammar comes later.
+ * Checks options and the prompt, and returns both, the prompt as token ids. The grammar is compiled
+ * later.
  * @throws ERR_DISPOSED, signal.reason, ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL
  */
 export function checked(
@@ -54,7 +59,7 @@ export function checked(
       ? tokenizer.encode(prompt, { parseSpecial: options.parseSpecial })
       : checkIds('the prompt', prompt, tokenizer.nVocab);
   if (allIds.length === 0)
-    throw new QuantletError('ERR_INVALID_ARGUMENT', 'the prompt has no tokens and the model adds none; give at least one');
+    throw new QuantletError('ERR_INVALID_ARGUMENT', 'the prompt has no tokens, and the model adds none; expected at least one');
   const maxTokens = options.maxTokens === -1 ? Infinity : options.maxTokens;
   const shifts = options.onContextFull === 'shift';
   const start = engine.hparams.decoder && startOf({ engine, tokenizer });
@@ -62,12 +67,17 @@ export function checked(
   const keep = Math.min(options.keep === -1 ? allIds.length : options.keep + begun, contextLength >> 1);
   // With an encoder, the prompt takes no room from the text.
   const most = start === undefined ? contextLength - reserved(maxTokens, contextLength) : contextLength;
-  const fits = options.onContextFull === 'error' || allIds.length <= (shifts ? contextLength : most);
+  if (shifts && imagesOf(allIds).length > 0)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      'onContextFull is "shift", and the prompt has images, whose tokens cannot be moved; expected "error", or a prompt of text',
+    );
+  const fits = imagesOf(allIds).length > 0 || options.onContextFull === 'error' || allIds.length <= (shifts ? contextLength : most);
   const promptIds = fits ? allIds : withoutMiddle(allIds, shifts ? keep : most >> 1, most);
   if (promptIds.length > contextLength)
     throw new QuantletError(
       'ERR_CONTEXT_FULL',
-      `the prompt has ${promptIds.length} tokens, the context ${contextLength}; shorten the prompt or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`,
+      `the prompt has ${promptIds.length} tokens, and the context ${contextLength}; shorten the prompt, or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`,
     );
   const stop = createStopMatcher(typeof options.stop === 'string' ? [options.stop] : options.stop);
   return { options, promptIds, maxTokens, shifts, start, keep, stop };
@@ -82,11 +92,16 @@ export type Request = ReturnType<typeof checked>;
  */
 export function samplerOf(
   { engine, tokenizer, samplerDefaults }: ModelInternals,
-  options: Pick<GenerateOptions, keyof SamplerOptions | 'spanBudget'>,
+  options: Pick<GenerateOptions, keyof SamplerOptions | 'spanBudget' | 'grammarAfter'>,
   grammar: Grammar | undefined,
 ): Sampler {
+  const pieceBytes = (id: number): Uint8Array => tokenizer.pieceBytes(id, true);
+  const budget = options.spanBudget && createSpanBudget(options.spanBudget, pieceBytes);
+  const { grammarAfter: mark } = options;
   const rules: TokenConstraint | undefined =
-    grammar ?? (options.spanBudget && createSpanBudget(options.spanBudget, (id) => tokenizer.pieceBytes(id, true)));
+    grammar && mark !== undefined
+      ? createWaiting(grammar, { mark, budget, pieceBytes, isEog: (id) => tokenizer.isEog(id) })
+      : (grammar ?? budget);
   return createSampler(options, engine.hparams.nVocab, {
     ...(rules ? { grammar: rules } : {}),
     pieceBytes: (id) => tokenizer.pieceBytes(id),
@@ -115,7 +130,7 @@ function startOf({ engine, tokenizer }: Pick<ModelInternals, 'engine' | 'tokeniz
   if (start === undefined)
     throw new QuantletError(
       'ERR_MISSING_METADATA',
-      `the model's metadata has neither "${key}" nor a bos, with which its decoder would begin`,
+      `the model's metadata has neither "${key}" nor a bos token; expected one of them, because the decoder begins with it`,
     );
   if (start >= nVocab)
     throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" is ${start}, outside the vocabulary of ${nVocab}: the file is damaged`);
@@ -126,7 +141,8 @@ function startOf({ engine, tokenizer }: Pick<ModelInternals, 'engine' | 'tokeniz
 export function checkIds(what: string, ids: readonly number[], nVocab: number): readonly number[] {
   if (!Array.isArray(ids))
     throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is ${typeName(ids)}; expected a text or an array of token ids`);
-  const bad = ids.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= nVocab);
+  const withImages = imagesOf(ids).length > 0;
+  const bad = ids.findIndex((id) => !Number.isInteger(id) || (id < 0 && !withImages) || id >= nVocab);
   if (bad >= 0)
     throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} has the id ${ids[bad]} at ${bad}, outside the vocabulary of ${nVocab}`);
   return ids;

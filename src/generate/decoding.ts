@@ -2,10 +2,12 @@
  * State of one running generation: a slot, the text so far, and the tokens that the next step
  * computes.
  */
-import type { ModelInternals } from '../engine/model-internals.ts';
-import { isSame, type Slot } from '../engine/slots.ts';
+import type { ModelInternals } from '../run/model-internals.ts';
+import { isImage } from '../run/image-tokens.ts';
+import { isSame, type Slot } from '../run/slots.ts';
 import { QuantletError } from '../errors.ts';
 import type { Grammar } from '../grammar/grammar.ts';
+import type { Relaxation } from '../grammar/schema/relaxed.ts';
 import type { Sampler } from '../sample/sampler.ts';
 import { createDetokenizer } from '../tokenize/stream.ts';
 import type { Request } from './checked.ts';
@@ -86,8 +88,13 @@ export class Decoding {
     if (maxTokens > 0) {
       this.firstMask = grammar?.prepare();
       this.firstMask?.catch(() => {}); // thrown where the mask is awaited
-      for (const id of this.prompt) sampler.accept(id, false);
+      for (const id of this.prompt) if (!isImage(id)) sampler.accept(id, false);
     }
+  }
+
+  /** Keywords of the schema that are held only in part. */
+  get relaxed(): readonly Relaxation[] {
+    return this.grammar?.relaxed ?? [];
   }
 
   timings(): Timings {
@@ -98,6 +105,14 @@ export class Decoding {
   /** Lets the encoder read the prompt, if the model has one. */
   async readSource(): Promise<void> {
     if (this.source.length > 0) await this.model.scheduler.encode(this.slot, this.source, this.request.options.signal);
+  }
+
+  /** Encodes the images of the prompt that the slot does not have. */
+  async readImages(): Promise<void> {
+    const { images } = this.model;
+    if (!images || this.text.finishReason !== undefined) return;
+    const { slot, request } = this;
+    await images.encode([...slot.tokens.slice(slot.computed), ...this.tokens], request.options.signal, request.options.onProgress);
   }
 
   /**

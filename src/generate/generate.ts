@@ -1,9 +1,11 @@
 /** Text generation: the loop of computing steps and sampling tokens. */
-import type { ModelInternals } from '../engine/model-internals.ts';
-import { isSame, type Slot } from '../engine/slots.ts';
+import type { ModelInternals } from '../run/model-internals.ts';
+import { imagesOf, publicIds } from '../run/image-tokens.ts';
+import { isSame, type Slot } from '../run/slots.ts';
 import { checked, samplerOf, type Request } from './checked.ts';
 import { Decoding } from './decoding.ts';
 import type { GenerateOptions } from './options.ts';
+import { partIds, type Prompt, type PromptPart } from './parts.ts';
 import type { GenerationPart, GenerationResult } from './result.ts';
 import { createStream, type Stream } from './stream.ts';
 
@@ -14,11 +16,7 @@ export { draftTimings, predictedPerSecond, type DraftCounts, type Timings } from
 export type Generation = Stream<GenerationPart, GenerationResult>;
 
 /** @internal */
-export function createGeneration(
-  model: ModelInternals,
-  prompt: string | readonly number[],
-  options: GenerateOptions | undefined,
-): Generation {
+export function createGeneration(model: ModelInternals, prompt: Prompt, options: GenerateOptions | undefined): Generation {
   return createStream('generation', () => run(model, prompt, options));
 }
 
@@ -28,19 +26,22 @@ export function createGeneration(
  */
 async function* run(
   model: ModelInternals,
-  prompt: string | readonly number[],
+  prompt: Prompt,
   asked: GenerateOptions | undefined,
 ): AsyncGenerator<GenerationPart, GenerationResult> {
   let decoding: Decoding | undefined;
   let seen = 0;
   let isWhole = false;
+  let release: (() => void) | undefined;
   try {
-    const request = checked(model, prompt, asked);
+    const request = checked(model, await idsOf(model, prompt, asked), asked);
     const { options, promptIds } = request;
+    release = model.images?.hold(imagesOf(promptIds));
     decoding = await begin(model, request);
     const { text } = decoding;
     options.watch?.(() => decoding!.timings());
     await decoding.readSource();
+    await decoding.readImages();
     while (await decoding.step()) {
       for (let i = 0; i < text.unseen.length; i++) {
         if (i > 0) options.signal?.throwIfAborted();
@@ -54,8 +55,10 @@ async function* run(
     const timings = decoding.timings();
     const rest = text.end();
     if (rest) yield { id: -1, text: rest };
-    return { promptIds, ...text.result(), timings };
+    const { relaxed } = decoding;
+    return { promptIds: publicIds(promptIds), ...text.result(), timings, ...(relaxed.length > 0 ? { relaxed } : {}) };
   } finally {
+    release?.();
     const { engine, slots, speculation } = model;
     if (decoding) {
       if (!isWhole) decoding.window.leave(seen);
@@ -66,6 +69,15 @@ async function* run(
       speculation.rest();
     }
   }
+}
+
+/** A prompt of parts as ids; others unchanged. */
+async function idsOf(model: ModelInternals, prompt: Prompt, asked: GenerateOptions | undefined): Promise<string | readonly number[]> {
+  if (!Array.isArray(prompt) || prompt.every((part) => typeof part === 'number')) return prompt as string | readonly number[];
+  const { signal, parseSpecial = true } = asked ?? {};
+  signal?.throwIfAborted();
+  model.assertUsable();
+  return partIds(model, prompt as readonly PromptPart[], { parseSpecial, signal });
 }
 
 /** Waits for the grammar and for a slot. */

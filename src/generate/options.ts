@@ -3,15 +3,24 @@ import type { ConstraintOptions } from '../grammar/constraint.ts';
 import type { SamplerOptions } from '../sample/options.ts';
 import type { SpanBudget } from '../sample/span-budget.ts';
 import type { GenerateSpeculation } from './draft/options.ts';
+import type { ImageProgress } from '../run/image-tokens.ts';
 import type { Timings } from './timings.ts';
 
 export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
-  /** Most new tokens; undefined or -1: until the model ends the text or the context is full. */
+  /**
+   * Maximum number of new tokens; undefined or -1: until the model ends the text or the context is
+   * full.
+   */
   maxTokens?: number | undefined;
   /** Texts that end the generation and are not part of its text. */
   stop?: string | readonly string[] | undefined;
   /** Ends the generation with signal.reason. The model stays usable. */
   signal?: AbortSignal | undefined;
+  /**
+   * Called while images of the prompt are encoded, which may take longer than the text. Not called
+   * for images that were encoded before.
+   */
+  onProgress?: ((progress: ImageProgress) => void) | undefined;
   /**
    * Reads control tokens (`<|im_start|>`) in the prompt's text as these tokens, as llama-completion
    * does. Default true.
@@ -49,6 +58,11 @@ export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
    * @internal
    */
   spanBudget?: SpanBudget;
+  /**
+   * Mark after which the grammar or format begins: the end of open reasoning.
+   * @internal
+   */
+  grammarAfter?: string;
   /**
    * Receives a function that returns the timings so far, because a generation that is stopped has
    * no result.

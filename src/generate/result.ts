@@ -1,5 +1,6 @@
 /** Parts and result of a generation. */
 import type { Logprobs } from '../sample/logprobs.ts';
+import type { Relaxation } from '../grammar/schema/relaxed.ts';
 import type { Timings } from './timings.ts';
 
 /**
@@ -31,4 +32,6 @@ export interface GenerationResult {
   /** One for each of ids; present if options.logprobs asks for them. */
   readonly logprobs?: readonly Logprobs[];
   readonly timings: Timings;
+  /** Keywords of the response format's schema that were held only in part; absent without them. */
+  readonly relaxed?: readonly Relaxation[];
 }

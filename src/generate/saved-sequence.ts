@@ -10,12 +10,13 @@
  * on the slot, the context or the number of sequences they came from.
  */
 import type { OwnBytes } from '../globals.ts';
-import { cacheRuns } from '../engine/cache-runs.ts';
+import { cacheRuns } from '../run/cache-runs.ts';
 import { QuantletError, typeName } from '../errors.ts';
-import { createFingerprint } from '../engine/fingerprint.ts';
+import { createFingerprint } from '../fingerprint.ts';
 import type { GGUFValue } from '../gguf/types.ts';
-import type { ModelInternals } from '../engine/model-internals.ts';
-import { isSame, sharedLength, type Slot, type Slots } from '../engine/slots.ts';
+import type { ModelInternals } from '../run/model-internals.ts';
+import { isImage } from '../run/image-tokens.ts';
+import { isSame, sharedLength, type Slot, type Slots } from '../run/slots.ts';
 import { inSlices } from '../slices.ts';
 
 export interface SaveStateOptions {
@@ -89,10 +90,12 @@ export async function saveState(
   );
   try {
     const tokens = Int32Array.from(slot.tokens.slice(0, has(slot)));
+    if (tokens.some(isImage))
+      throw new QuantletError('ERR_STATE', 'the sequence has images, which a state cannot hold; save a sequence of text');
     if (tokens.length === 0)
       throw new QuantletError(
         'ERR_STATE',
-        `there is nothing to save: no sequence ${ids ? 'that begins with this prompt' : ''} was computed; generate first`,
+        `there is nothing to save: no sequence${ids ? ' that begins with this prompt' : ''} was computed; generate first`,
       );
     const encoded = Int32Array.from(slot.encoded);
     const counts = { tokens: tokens.length, ...(encoded.length > 0 && { encoded: encoded.length }) };
@@ -147,10 +150,10 @@ export async function loadState(
   if (body.length !== length)
     throw new QuantletError(
       'ERR_STATE',
-      `the state has ${body.length} bytes behind its header; expected ${length} for ${n} tokens: it is ${body.length < length ? 'truncated' : 'too long'}`,
+      `the state has ${body.length} bytes after its header; expected ${length} for ${n} tokens: it is ${body.length < length ? 'truncated' : 'too long'}`,
     );
   if ((await sumOf(body, signal)) !== header.sum)
-    throw new QuantletError('ERR_STATE', 'the state is damaged: its bytes do not give the sum in its header; save it anew');
+    throw new QuantletError('ERR_STATE', 'the state is damaged: its bytes do not have the checksum in its header; save it again');
   const all = Array.from({ length: n + encoded }, (_, i) => new DataView(body.buffer, body.byteOffset).getInt32(4 * i, true));
   const bad = all.findIndex((id) => id < 0 || id >= engine.hparams.nVocab);
   if (bad >= 0)
@@ -206,7 +209,10 @@ async function sumOf(body: Uint8Array, signal: AbortSignal | undefined): Promise
 function identityOf({ engine }: ModelInternals, metadata: ReadonlyMap<string, GGUFValue>): Identity {
   const { caches, hparams } = engine;
   if (engine.wants !== 'logits')
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${hparams.arch} model was loaded to make ${engine.wants}: it keeps no sequences`);
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `this ${hparams.arch} model was loaded to make ${engine.wants}, so it has no sequences`,
+    );
   const words = ['tokenizer.ggml.model', 'tokenizer.ggml.pre', 'tokenizer.ggml.tokens'].map((key) => String(metadata.get(key)));
   return {
     architecture: hparams.arch,
@@ -233,7 +239,7 @@ function checkIdentity(got: Header, want: Identity): void {
   const [option, value] = rotation ? ['cacheRotation', got[key] !== 0] : [key, got[key]];
   throw new QuantletError(
     'ERR_STATE',
-    `the state ${cache ? `keeps its cache in another way` : `is of another model`}: its ${key} is ${JSON.stringify(got[key])}, expected ${JSON.stringify(want[key])}; ${cache ? `load the model with ${option} ${JSON.stringify(value)}` : 'load it into the model that saved it'}`,
+    `the state ${cache ? `has another form of cache` : `is of another model`}: its ${key} is ${JSON.stringify(got[key])}; expected ${JSON.stringify(want[key])}; ${cache ? `load the model with ${option} ${JSON.stringify(value)}` : 'load it into the model that saved it'}`,
   );
 }
 
@@ -243,19 +249,19 @@ function parse(bytes: Uint8Array): { header: Header; body: Uint8Array } {
   if (MAGIC.some((byte, i) => bytes[i] !== byte))
     throw new QuantletError(
       'ERR_STATE',
-      `${bytes.length < MAGIC.length ? `${bytes.length} bytes are` : 'this is'} not a saved state: expected it to begin with "qltstate"`,
+      `${bytes.length < MAGIC.length ? `${bytes.length} bytes are` : 'this is'} not a saved state; expected it to begin with "qltstate"`,
     );
-  if (bytes.length < PREFIX) throw new QuantletError('ERR_STATE', `the state is truncated: ${bytes.length} bytes, expected a header`);
+  if (bytes.length < PREFIX) throw new QuantletError('ERR_STATE', `the state is truncated: ${bytes.length} bytes; expected a header`);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const version = view.getUint32(MAGIC.length, true);
   const length = view.getUint32(MAGIC.length + 4, true);
   if (version !== VERSION)
-    throw new QuantletError('ERR_STATE', `the state has version ${version}; this quantlet reads version ${VERSION}: save it anew`);
+    throw new QuantletError('ERR_STATE', `the state has version ${version}; expected version ${VERSION}: save it again`);
   if (length <= MOST_HEADER && bytes.length < PREFIX + length)
-    throw new QuantletError('ERR_STATE', `the state is truncated: ${bytes.length} bytes, expected a header of ${length}`);
+    throw new QuantletError('ERR_STATE', `the state is truncated: ${bytes.length} bytes; expected a header of ${length}`);
   const header = length <= MOST_HEADER ? readHeader(bytes.subarray(PREFIX, PREFIX + length)) : undefined;
   if (!header || !isCount(header.tokens, 1) || !isCount(header.encoded ?? 0, 0))
-    throw new QuantletError('ERR_STATE', 'the header of the state is damaged; save it anew');
+    throw new QuantletError('ERR_STATE', 'the header of the state is damaged; save it again');
   return { header, body: bytes.subarray(PREFIX + length) };
 }
 

@@ -1,5 +1,5 @@
 /** Actions on a model's slots, for servers: list, save, restore, erase. */
-import type { ModelInternals } from '../engine/model-internals.ts';
+import type { ModelInternals } from '../run/model-internals.ts';
 import type { GGUFValue } from '../gguf/types.ts';
 
 export interface SlotState {

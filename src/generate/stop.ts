@@ -30,28 +30,28 @@ export interface StopMatcher {
  */
 export function createStopMatcher(stops: readonly string[]): StopMatcher {
   if (!Array.isArray(stops) || stops.some((stop) => typeof stop !== 'string')) {
-    throw new QuantletError('ERR_INVALID_ARGUMENT', 'A stop string is not a string; expected a text or an array of texts.');
+    throw new QuantletError('ERR_INVALID_ARGUMENT', 'a stop string is not a string; expected a text or an array of texts');
   }
   if (stops.some((stop) => stop === '')) {
-    throw new QuantletError('ERR_INVALID_ARGUMENT', 'A stop string is empty; expected at least one character. Remove it from the list.');
+    throw new QuantletError('ERR_INVALID_ARGUMENT', 'a stop string is empty; expected at least one character: remove it from the list');
   }
-  let held = '';
+  let pending = '';
   let stopped: string | undefined;
   return {
     push(text) {
       if (stopped !== undefined) return { text: '', stopped };
       if (stops.length === 0) return { text, stopped };
-      held += text;
-      const match = firstMatch(held, stops);
-      const keep = match ? match.start : held.length - tailLength(held, stops);
-      const passed = held.slice(0, keep);
-      held = match ? '' : held.slice(keep);
+      pending += text;
+      const match = firstMatch(pending, stops);
+      const keep = match ? match.start : pending.length - tailLength(pending, stops);
+      const passed = pending.slice(0, keep);
+      pending = match ? '' : pending.slice(keep);
       stopped = match?.stop;
       return { text: passed, stopped };
     },
     end() {
-      const rest = held;
-      held = '';
+      const rest = pending;
+      pending = '';
       return rest;
     },
   };

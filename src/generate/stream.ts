@@ -11,7 +11,8 @@ export interface Stream<Part, Result> extends AsyncIterable<Part> {
  * Fields of results. Code that awaits the stream instead of its result looks for them there, and
  * would get undefined without an explanation.
  */
-const OF_RESULT = 'text content reasoning toolCalls messages steps finishReason stopText ids promptIds logprobs timings leftOut'.split(' ');
+const OF_RESULT =
+  'text content reasoning toolCalls messages steps finishReason stopText ids promptIds logprobs timings relaxed leftOut'.split(' ');
 
 /** Adds properties that throw, hidden from whatever lists or copies an object's. */
 function withoutResult<S extends object>(what: string, stream: S): S {
@@ -51,7 +52,7 @@ export function createStream<Part, Result>(what: string, make: () => AsyncGenera
   }
   const left = (): DOMException => new DOMException(`the ${what} was abandoned before its end`, 'AbortError');
   const start = (): AsyncIterator<Part, void> => {
-    if (started) throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${what} is already being iterated over; start a new one`);
+    if (started) throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${what} is already iterated over; start a new one`);
     started = true;
     const parts = run();
     return {

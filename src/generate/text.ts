@@ -83,7 +83,7 @@ export class GeneratedText {
     return rest;
   }
 
-  result(): Omit<GenerationResult, 'promptIds' | 'timings'> {
+  result(): Omit<GenerationResult, 'promptIds' | 'timings' | 'relaxed'> {
     return {
       ids: this.ids,
       text: this.text,

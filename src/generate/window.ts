@@ -1,5 +1,5 @@
 /** The part of a prompt and its text that the context still has. */
-import type { Slot } from '../engine/slots.ts';
+import type { Slot } from '../run/slots.ts';
 import { withoutMiddle } from './checked.ts';
 
 /**

@@ -59,7 +59,7 @@ export class Cursor {
   }
 
   /** True if n bytes are available without waiting. */
-  holds(n: number): boolean {
+  has(n: number): boolean {
     return this.buffer.length - this.position >= n;
   }
 
@@ -71,12 +71,12 @@ export class Cursor {
     if (n > this.left)
       throw new QuantletError(
         'ERR_GGUF_TRUNCATED',
-        `the file ends inside its ${this.what}: at least ${n} bytes are needed from offset ${this.offset} on, found ${this.left} (the file has ${this.bytes.byteLength}); it was cut off or is damaged: get it again`,
+        `the file ends inside its ${this.what}: at least ${n} bytes are needed from offset ${this.offset}, found ${this.left} (the file has ${this.bytes.byteLength}); it was cut off or is damaged, get it again`,
       );
     if (this.offset + n > MAX_HEADER_BYTES)
       throw new QuantletError(
         'ERR_GGUF_INVALID',
-        `the ${this.what}: it takes at least ${whole(this.offset + n)} bytes up to here, expected at most ${MAX_HEADER_BYTES} for all of the header: the file is damaged or made to exhaust memory`,
+        `the header has at least ${whole(this.offset + n)} bytes up to the ${this.what}; expected at most ${MAX_HEADER_BYTES} in all: the file is damaged or made to exhaust memory`,
       );
   }
 
@@ -87,12 +87,12 @@ export class Cursor {
     if (count > most)
       throw new QuantletError(
         'ERR_GGUF_INVALID',
-        `${whole(count)} ${kind} inside arrays were found up to the ${this.what}, expected at most ${most}: the file is damaged or made to exhaust memory`,
+        `${whole(count)} ${kind} inside arrays were found up to the ${this.what}; expected at most ${most}: the file is damaged or made to exhaust memory`,
       );
   }
 
   async need(n: number): Promise<void> {
-    if (this.holds(n)) return;
+    if (this.has(n)) return;
     this.fits(n);
     const start = this.offset;
     const end = Math.min(this.bytes.byteLength, start + Math.max(n, this.window));

@@ -30,11 +30,11 @@ const get = <T>(
     if (fallback !== undefined) return fallback;
     throw new QuantletError(
       'ERR_MISSING_METADATA',
-      `the model's metadata has no "${key}"; expected ${expected}: convert the model again, or use a model that is made for this`,
+      `the model's metadata has no "${key}"; expected ${expected}: convert the model again, or use a model made for this`,
     );
   }
   const accepted = accept(value);
-  if (accepted === undefined) throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" is ${show(value)}, expected ${expected}`);
+  if (accepted === undefined) throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" is ${show(value)}; expected ${expected}`);
   return accepted;
 };
 
@@ -89,7 +89,7 @@ export const getNumberPerLayer = (gguf: HasMetadata, key: string, n: number, fal
   if (value === undefined || typeof value === 'number') return new Array<number>(n).fill(getNumber(gguf, key, fallback));
   const numbers = getNumbers(gguf, key);
   if (numbers.length < n)
-    throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" has ${numbers.length} numbers, expected one for each of ${n} layers`);
+    throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" has ${numbers.length} numbers; expected one for each of ${n} layers`);
   return Array.from({ length: n }, (_, i) => numbers[i]);
 };
 
@@ -98,7 +98,7 @@ export const getCountPerLayer = (gguf: HasMetadata, key: string, n: number, fall
   const counts = getNumberPerLayer(gguf, key, n, fallback);
   const wrong = counts.find((count) => !Number.isInteger(count) || count < 0 || count >= 2 ** 31);
   if (wrong === undefined) return counts;
-  throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" has ${wrong}, expected whole numbers from 0 to ${2 ** 31 - 1}`);
+  throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" has ${wrong}; expected whole numbers from 0 to ${2 ** 31 - 1}`);
 };
 
 /**

@@ -5,12 +5,16 @@ import { Cursor } from './cursor.ts';
 import { notGGUF } from './not-gguf.ts';
 import { placeTensors, readTensorInfo } from './tensor-info.ts';
 import type { GGUF, GGUFType, GGUFValue, TensorInfo } from './types.ts';
-import { alignUp, DEFAULT_ALIGNMENT, isPowerOfTwo, MAGICS, whole } from './types.ts';
+import { alignUp } from '../align.ts';
+import { DEFAULT_ALIGNMENT, isPowerOfTwo, MAGICS, whole } from './types.ts';
 import { invalid, readName, readValue } from './value.ts';
 
-/** Least bytes of a metadata entry: a name of one byte, a type, a value of one byte. */
+/** Minimum number of bytes of a metadata entry: a name of one byte, a type, a value of one byte. */
 const LEAST_METADATA_BYTES = 8 + 1 + 4 + 1;
-/** Least bytes of a tensor's entry: a name of one byte, n_dims, one dimension, type and offset. */
+/**
+ * Minimum number of bytes of a tensor's entry: a name of one byte, n_dims, one dimension, type and
+ * offset.
+ */
 const LEAST_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8;
 /**
  * Limits far above any model's numbers (some thousand tensors, a hundred entries). An entry takes
@@ -24,7 +28,7 @@ const wrongMagic = (bytes: Uint8Array): QuantletError => {
   const hex = Array.from(bytes.subarray(0, 4), (b) => b.toString(16).padStart(2, '0')).join(' ');
   return new QuantletError(
     'ERR_GGUF_MAGIC',
-    `not a GGUF file: it begins with the bytes ${hex}${mistake ? ` (${mistake})` : ''}, expected 47 47 55 46 ("GGUF")`,
+    `not a GGUF file: it begins with the bytes ${hex}${mistake ? ` (${mistake})` : ''}; expected 47 47 55 46 ("GGUF")`,
   );
 };
 
@@ -36,14 +40,14 @@ const checkVersion = (version: number): void => {
   if (version !== 0 && swapped >= 1 && swapped <= 3)
     throw new QuantletError(
       'ERR_GGUF_VERSION',
-      `this is a big-endian GGUF file of version ${swapped}, expected little-endian: convert it with gguf_convert_endian.py of llama.cpp`,
+      `this is a big-endian GGUF file of version ${swapped}; expected little-endian: convert it with gguf_convert_endian.py of llama.cpp`,
     );
   const hint = version === 1 ? 'convert the original model again' : 'a newer quantlet may read it, or the file is damaged';
-  throw new QuantletError('ERR_GGUF_VERSION', `GGUF version ${version} was found, expected 2 or 3: ${hint}`);
+  throw new QuantletError('ERR_GGUF_VERSION', `GGUF version ${version} was found; expected 2 or 3: ${hint}`);
 };
 
 const readStart = async (cursor: Cursor, bytes: Bytes, signal?: AbortSignal): Promise<number> => {
-  if (bytes.byteLength === 0) throw new QuantletError('ERR_GGUF_MAGIC', 'the file is empty: 0 bytes were found, expected a GGUF file');
+  if (bytes.byteLength === 0) throw new QuantletError('ERR_GGUF_MAGIC', 'the file is empty: 0 bytes were found; expected a GGUF file');
   const start = await bytes.read(0, Math.min(bytes.byteLength, 32), signal);
   const magic = String.fromCharCode(...start.subarray(0, 4));
   if (!MAGICS.some((known) => known.startsWith(magic))) throw wrongMagic(start);
@@ -56,7 +60,7 @@ const readStart = async (cursor: Cursor, bytes: Bytes, signal?: AbortSignal): Pr
 
 const readCount = (cursor: Cursor, what: string, most: number): number => {
   const n = cursor.count();
-  if (n > most) throw invalid(`the header counts ${whole(n)} ${what}, expected at most ${most}: the file is damaged`);
+  if (n > most) throw invalid(`the header announces ${whole(n)} ${what}; expected at most ${most}: the file is damaged`);
   return n;
 };
 
@@ -64,7 +68,7 @@ const alignmentOf = (metadata: ReadonlyMap<string, GGUFValue>, types: ReadonlyMa
   const alignment = metadata.get('general.alignment');
   if (alignment === undefined) return DEFAULT_ALIGNMENT;
   if (types.get('general.alignment') !== 'u32' || !isPowerOfTwo(alignment as number)) {
-    throw invalid(`general.alignment is ${String(alignment)} (${types.get('general.alignment')}), expected a power of two (u32)`);
+    throw invalid(`general.alignment is ${String(alignment)} (${types.get('general.alignment')}); expected a power of two (u32)`);
   }
   return alignment as number;
 };
@@ -94,7 +98,7 @@ export const readGGUF = async (bytes: Bytes, options: { readonly signal?: AbortS
   for (let i = 0; i < metadataCount; i++) {
     cursor.what = `metadata, in the key of entry ${i} of ${metadataCount}`;
     const key = await readName(cursor);
-    if (metadata.has(key)) throw invalid(`metadata key "${key}" was found twice, expected keys to be unique`);
+    if (metadata.has(key)) throw invalid(`metadata key "${key}" was found twice; expected keys to be unique`);
     cursor.what = `metadata, in the value of "${key}"`;
     const start = cursor.offset;
     const { type, value } = await readValue(cursor);

@@ -49,7 +49,7 @@ const checkPart = (part: GGUF, i: number, first: GGUF, count: number): void => {
   if (found !== count)
     throw invalid(`file ${i + 1} says that its model has ${found} parts, the first file says ${count}: it is a part of another model`);
   const no = getCount(part, 'split.no', 0, 0, 65535);
-  if (no !== i) throw invalid(`file ${i + 1} is part ${no + 1} of ${count}, expected part ${i + 1}: give all parts, each once, in order`);
+  if (no !== i) throw invalid(`file ${i + 1} is part ${no + 1} of ${count}; expected part ${i + 1}: give all parts, each once, in order`);
   const total = getCount(first, 'split.tensors.count');
   const partTotal = getCount(part, 'split.tensors.count');
   if (partTotal !== total)
@@ -70,7 +70,7 @@ const checkPart = (part: GGUF, i: number, first: GGUF, count: number): void => {
  * of another model, or inconsistent; and as readGGUF
  */
 export const readSplitGGUF = async (parts: readonly Bytes[], options: ReadOptions = {}): Promise<GGUF> => {
-  if (parts.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', 'no files were given, expected at least one GGUF file');
+  if (parts.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', 'no files were given; expected at least one GGUF file');
   const first = await readGGUF(parts[0], options);
   const count = splitCount(first);
   if (count === 1 && parts.length === 1) return first;
@@ -91,7 +91,7 @@ export const readSplitGGUF = async (parts: readonly Bytes[], options: ReadOption
       const other = tensors.get(name);
       if (other)
         throw invalid(
-          `tensor "${name}" is in file ${other.part + 1} and in file ${i + 1}, expected it once: the files are not the parts of one model`,
+          `tensor "${name}" is in file ${other.part + 1} and in file ${i + 1}; expected it in one of them: the files are not the parts of one model`,
         );
       tensors.set(name, { ...info, part: i });
     }
@@ -99,7 +99,7 @@ export const readSplitGGUF = async (parts: readonly Bytes[], options: ReadOption
   const total = getCount(first, 'split.tensors.count');
   if (tensors.size !== total)
     throw invalid(
-      `the ${count} files hold ${tensors.size} tensors, expected ${total} (split.tensors.count): a part is damaged or of another model`,
+      `the ${count} files have ${tensors.size} tensors; expected ${total} (split.tensors.count): a part is damaged or of another model`,
     );
   return { ...first, tensors, byteLength };
 };
@@ -132,12 +132,12 @@ export const openSplitGGUF = async (
   if (no !== 0)
     throw new QuantletError(
       'ERR_SOURCE',
-      `this file is part ${no + 1} of ${count} of a split model, expected the first part: give ${split?.part(1) ?? 'that one'}`,
+      `this file is part ${no + 1} of ${count} of a split model; expected the first part: give ${split?.part(1) ?? 'that one'}`,
     );
   if (split?.count !== count) {
     throw new QuantletError(
       'ERR_SOURCE',
-      `this is the first of ${count} parts of a split model, but the others cannot be told from its name, "${name}"; expected NAME-00001-of-${String(count).padStart(5, '0')}.gguf: rename the files, or give all parts as a list`,
+      `this is the first of ${count} parts of a split model, but its name "${name}" does not give the names of the others; expected NAME-00001-of-${String(count).padStart(5, '0')}.gguf: rename the files, or give all parts as a list`,
     );
   }
   const parts = [first];

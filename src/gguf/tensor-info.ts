@@ -11,17 +11,17 @@ const MAX_DIMS = 4;
 const readDims = async (cursor: Cursor, name: string): Promise<{ ne: [number, number, number, number]; nDims: number }> => {
   await cursor.need(4);
   const nDims = cursor.u32();
-  if (nDims === 0 || nDims > MAX_DIMS) throw invalid(`tensor "${name}" has ${nDims} dimensions, expected 1 to ${MAX_DIMS}`);
+  if (nDims === 0 || nDims > MAX_DIMS) throw invalid(`tensor "${name}" has ${nDims} dimensions; expected 1 to ${MAX_DIMS}`);
   await cursor.need(nDims * 8);
   const ne: [number, number, number, number] = [1, 1, 1, 1];
   let elements = 1;
   for (let i = 0; i < nDims; i++) {
     const n = cursor.i64();
-    if (n <= 0n) throw invalid(`tensor "${name}" has ne[${i}] = ${n}, expected at least 1`);
+    if (n <= 0n) throw invalid(`tensor "${name}" has ne[${i}] = ${n}; expected at least 1`);
     ne[i] = Number(n);
     elements *= ne[i];
     if (elements > Number.MAX_SAFE_INTEGER)
-      throw invalid(`tensor "${name}" has ${whole(elements)} elements or more, expected fewer than 2^53`);
+      throw invalid(`tensor "${name}" has ${whole(elements)} elements or more; expected fewer than 2^53`);
   }
   return { ne, nDims };
 };
@@ -37,12 +37,12 @@ export const readTensorInfo = async (cursor: Cursor): Promise<TensorInfo> => {
   if (!type)
     throw new QuantletError(
       'ERR_UNSUPPORTED_TYPE',
-      `tensor "${name}" has type ${typeId}, which is none of ggml's types that quantlet knows: a newer version may, or requantise the model`,
+      `tensor "${name}" has type ${typeId}, which quantlet does not know; expected a type of ggml: use a newer version, or requantise the model`,
     );
   if (ne[0] % type.blckSize !== 0)
-    throw invalid(`tensor "${name}" has rows of ${ne[0]} elements, expected a multiple of ${type.name}'s block of ${type.blckSize}`);
+    throw invalid(`tensor "${name}" has rows of ${ne[0]} elements; expected a multiple of ${type.name}'s block of ${type.blckSize}`);
   const byteLength = rowSize(type, ne[0]) * ne[1] * ne[2] * ne[3];
-  if (byteLength > Number.MAX_SAFE_INTEGER) throw invalid(`tensor "${name}" takes ${whole(byteLength)} bytes, expected fewer than 2^53`);
+  if (byteLength > Number.MAX_SAFE_INTEGER) throw invalid(`tensor "${name}" takes ${whole(byteLength)} bytes; expected fewer than 2^53`);
   return { name, type, ne, nDims, offset, byteLength, part: 0 };
 };
 
@@ -63,17 +63,17 @@ export const placeTensors = (
     const { name } = info;
     if (info.offset % alignment !== 0)
       throw invalid(
-        `tensor "${name}" begins at offset ${whole(info.offset)} of the data, expected a multiple of the alignment ${alignment}`,
+        `tensor "${name}" begins at offset ${whole(info.offset)} of the data; expected a multiple of the alignment ${alignment}`,
       );
     const offset = dataOffset + info.offset;
     const end = offset + info.byteLength;
     if (end > byteLength) {
       throw new QuantletError(
         'ERR_GGUF_TRUNCATED',
-        `tensor "${name}" needs bytes ${whole(offset)} to ${whole(end)}, but the file has ${byteLength}: ${whole(end - byteLength)} are missing; it was cut off or is damaged: get it again`,
+        `tensor "${name}" needs bytes ${whole(offset)} to ${whole(end)}, but the file has ${byteLength}: ${whole(end - byteLength)} are missing; it was cut off or is damaged, get it again`,
       );
     }
-    if (tensors.has(name)) throw invalid(`two tensors are named "${name}", expected names to be unique`);
+    if (tensors.has(name)) throw invalid(`two tensors are named "${name}"; expected names to be unique`);
     tensors.set(name, { ...info, offset });
   }
   const byOffset = [...tensors.values()].sort((a, b) => a.offset - b.offset);

@@ -71,8 +71,6 @@ export const GGUF_MAGIC = 0x46554747;
 export const MAGICS: readonly string[] = ['GGUF', 'PWRI'];
 export const DEFAULT_ALIGNMENT = 32;
 
-export const alignUp = (offset: number, alignment: number): number => Math.ceil(offset / alignment) * alignment;
-
 export const isPowerOfTwo = (n: number): boolean => Number.isInteger(n) && n > 0 && n <= 2 ** 31 && Number.isInteger(Math.log2(n));
 
 /** A whole number with all its digits, which String() would round. */

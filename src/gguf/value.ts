@@ -39,17 +39,17 @@ const NUMBERS: Readonly<Record<Exclude<GGUFScalarType, 'bool' | 'str'>, ScalarRe
 
 const checkLength = (cursor: Cursor, bytes: number, limit: number): void => {
   if (bytes > limit)
-    throw invalid(`a length of ${whole(bytes)} bytes was found in the ${cursor.what}, expected at most ${limit}: the file is damaged`);
+    throw invalid(`a length of ${whole(bytes)} bytes was found in the ${cursor.what}; expected at most ${limit}: the file is damaged`);
   cursor.fits(bytes);
 };
 
 /** A key or a tensor's name. */
 export const readName = async (cursor: Cursor): Promise<string> => {
-  if (!cursor.holds(8)) await cursor.need(8);
+  if (!cursor.has(8)) await cursor.need(8);
   const length = cursor.count();
-  if (length === 0) throw invalid(`an empty name was found in the ${cursor.what}, expected 1 to ${MAX_NAME_BYTES} bytes`);
+  if (length === 0) throw invalid(`an empty name was found in the ${cursor.what}; expected 1 to ${MAX_NAME_BYTES} bytes`);
   checkLength(cursor, length, MAX_NAME_BYTES);
-  if (!cursor.holds(length)) await cursor.need(length);
+  if (!cursor.has(length)) await cursor.need(length);
   return cursor.utf8(length);
 };
 
@@ -69,9 +69,9 @@ const readStrings = async (cursor: Cursor, n: number): Promise<string[]> => {
   cursor.counted('strings', n);
   const strings: string[] = [];
   for (let i = 0; i < n; i++) {
-    if (!cursor.holds(8)) await cursor.need(8);
+    if (!cursor.has(8)) await cursor.need(8);
     const length = cursor.count();
-    if (!cursor.holds(length)) {
+    if (!cursor.has(length)) {
       checkLength(cursor, length, MAX_VALUE_BYTES);
       await cursor.need(length);
     }
@@ -81,7 +81,7 @@ const readStrings = async (cursor: Cursor, n: number): Promise<string[]> => {
 };
 
 const checkBool = (cursor: Cursor, byte: number): number => {
-  if (byte > 1) throw invalid(`a bool of ${byte} was found in the ${cursor.what}, expected 0 or 1`);
+  if (byte > 1) throw invalid(`a bool of ${byte} was found in the ${cursor.what}; expected 0 or 1`);
   return byte;
 };
 
@@ -98,7 +98,7 @@ const readType = async (cursor: Cursor): Promise<(typeof SCALAR_TYPES)[number]> 
   await cursor.need(4);
   const id = cursor.u32();
   if (id >= SCALAR_TYPES.length)
-    throw invalid(`value type ${id} was found in the ${cursor.what}, expected 0 to ${SCALAR_TYPES.length - 1}`);
+    throw invalid(`value type ${id} was found in the ${cursor.what}; expected 0 to ${SCALAR_TYPES.length - 1}`);
   return SCALAR_TYPES[id];
 };
 
@@ -108,7 +108,7 @@ export interface TypedValue {
 }
 
 const readArray = async (cursor: Cursor, depth: number): Promise<TypedValue> => {
-  if (depth > MAX_DEPTH) throw invalid(`arrays nested ${depth} deep were found in the ${cursor.what}, expected at most ${MAX_DEPTH}`);
+  if (depth > MAX_DEPTH) throw invalid(`arrays nested ${depth} deep were found in the ${cursor.what}; expected at most ${MAX_DEPTH}`);
   const item = await readType(cursor);
   await cursor.need(8);
   const n = cursor.count();

@@ -3,7 +3,8 @@ import { QuantletError } from '../errors.ts';
 import type { TypeTraits } from '../type-traits.ts';
 import { rowSize } from '../type-traits.ts';
 import type { GGUFType, GGUFValue } from './types.ts';
-import { alignUp, DEFAULT_ALIGNMENT, GGUF_MAGIC, isPowerOfTwo, SCALAR_TYPES } from './types.ts';
+import { alignUp } from '../align.ts';
+import { DEFAULT_ALIGNMENT, GGUF_MAGIC, isPowerOfTwo, SCALAR_TYPES } from './types.ts';
 
 /**
  * A value to write: typed, or as bytes (type id first) from a range in a reader's `metadataRanges`.
@@ -126,7 +127,7 @@ const alignmentOf = (metadata: ReadonlyMap<string, WriteValue>): number => {
   if (!entry) return DEFAULT_ALIGNMENT;
   const alignment = 'raw' in entry ? new DataView(entry.raw.buffer, entry.raw.byteOffset).getUint32(4, true) : Number(entry.value);
   if (!isPowerOfTwo(alignment))
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `general.alignment is ${alignment}, expected a power of two`);
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `general.alignment is ${alignment}; expected a power of two`);
   return alignment;
 };
 
@@ -163,7 +164,7 @@ export const layoutGGUF = (metadata: ReadonlyMap<string, WriteValue>, tensors: r
     if (ne[0] % type.blckSize !== 0)
       throw new QuantletError(
         'ERR_INVALID_ARGUMENT',
-        `tensor "${name}" has rows of ${ne[0]} elements, expected a multiple of ${type.name}'s block of ${type.blckSize}`,
+        `tensor "${name}" has rows of ${ne[0]} elements; expected a multiple of ${type.name}'s block of ${type.blckSize}`,
       );
     putString(sink, name);
     putU32(sink, ne.length);
@@ -199,7 +200,7 @@ export const writeGGUF = (
     if (data.byteLength !== byteLength)
       throw new QuantletError(
         'ERR_INVALID_ARGUMENT',
-        `tensor "${name}" was given ${data.byteLength} bytes of data, expected ${byteLength}`,
+        `tensor "${name}" was given ${data.byteLength} bytes of data; expected ${byteLength}`,
       );
     file.set(data, offset);
   });

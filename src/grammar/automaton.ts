@@ -49,6 +49,9 @@ const MAX_KEPT_PLACES = 500_000;
  */
 const MAX_PLACES = 20_000;
 
+/** More than the nodes of any grammar; lazy nodes add to them as texts are read. */
+const MAX_NODES = 2 ** 26;
+
 /** The stack of the root rule. */
 const BOTTOM: Stack = { id: 0, to: RETURN, below: null };
 
@@ -57,6 +60,8 @@ const BOTTOM: Stack = { id: 0, to: RETURN, below: null };
  * transitions are cached per kind instead of per byte.
  */
 function kindsOfBytes({ nodes }: Program): { readonly kindOf: Uint8Array; readonly kinds: number } {
+  // The classes of nodes that are not written yet are not known.
+  if (nodes.some((node) => node.type === 'lazy')) return { kindOf: Uint8Array.from({ length: 256 }, (_, byte) => byte), kinds: 256 };
   const begins = new Uint8Array(257);
   for (const node of nodes) {
     if (node.type !== 'bytes') continue;
@@ -131,7 +136,7 @@ export class Automaton {
 
   /** A number that identifies a pair of node and stack. */
   #key(node: number, stack: Stack): number {
-    return stack.id * this.#nodes.length + node;
+    return stack.id * MAX_NODES + node;
   }
 
   #push(to: number, below: Stack): Stack {
@@ -162,7 +167,7 @@ export class Automaton {
       if (seen.size >= MAX_PLACES)
         throw new QuantletError(
           'ERR_GRAMMAR',
-          `the grammar can read this text in more than ${MAX_PLACES} ways at once: expected a less ambiguous one`,
+          `the grammar can parse this text in more than ${MAX_PLACES} ways at once; expected a less ambiguous grammar`,
         );
       seen.add(key);
       open.push({ node, stack });
@@ -175,6 +180,12 @@ export class Automaton {
         case 'split':
           for (const target of node.targets) visit(target, stack);
           break;
+        case 'lazy': {
+          const target = node.make();
+          this.#nodes[place.node] = { type: 'split', targets: [target] };
+          visit(target, stack);
+          break;
+        }
         case 'call':
           visit(node.start, this.#push(node.next, stack));
           break;

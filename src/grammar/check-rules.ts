@@ -139,7 +139,7 @@ function leftRecursion(loop: readonly CompiledRule[]): Error {
   const names = all.length > MOST_NAMED ? [...all.slice(0, MOST_NAMED / 2), '...', ...all.slice(-MOST_NAMED / 2)] : all;
   return grammarError(
     at,
-    `rule ${name} calls itself before it reads anything (${names.join(' -> ')}): expected it to read something first, as in list ::= item list | item`,
+    `rule ${name} calls itself before it reads a character (${names.join(' -> ')}); expected it to read one first, as in list ::= item list | item`,
   );
 }
 
@@ -151,6 +151,6 @@ function* refuseEndless(places: readonly Place[], rules: readonly CompiledRule[]
   if (endless)
     throw grammarError(
       endless.at,
-      `no text can finish rule ${endless.name}: expected an alternative that does not lead back to it, and classes that hold a character`,
+      `no text can finish rule ${endless.name}; expected an alternative that does not lead back to it, and classes with at least one character`,
     );
 }

@@ -65,7 +65,7 @@ class GrammarCompiler {
 
   *program(root: string): Work<Program> {
     if (!this.#rules.has(root))
-      throw grammarError(START, `no rule ${root}, with which the text begins; defined are: ${this.#listed() || 'none'}`);
+      throw grammarError(START, `there is no rule ${root}, where the text begins; the rules are: ${this.#listed() || 'none'}`);
     this.#current = { name: root, at: START };
     this.#namedRule(root, START);
     // Rules that root does not reach are checked too.
@@ -95,7 +95,7 @@ class GrammarCompiler {
   #refuseLarge(places: number): void {
     const { name, at } = this.#current;
     if (places >= MAX_NODES)
-      throw grammarError(at, `rule ${name} makes the grammar larger than ${MAX_NODES} places: expected smaller repetition counts`);
+      throw grammarError(at, `rule ${name} makes the grammar larger than ${MAX_NODES} nodes; expected smaller repetition counts`);
   }
 
   /** Adds a place and returns its number. */
@@ -116,7 +116,7 @@ class GrammarCompiler {
 
   #namedRule(name: string, at: Position): CompiledRule {
     const rule = this.#rules.get(name);
-    if (!rule) throw grammarError(at, `found the name ${name}, expected one of the rules that are defined: ${this.#listed()}`);
+    if (!rule) throw grammarError(at, `found the name ${name}; expected one of the rules ${this.#listed()}`);
     return this.#ruleFor(name, name, rule.at, () => this.#expression(rule.body, RETURN));
   }
 
@@ -165,7 +165,7 @@ class GrammarCompiler {
   *#repeat({ item, min, max }: Repeat, next: number): Work<number> {
     const copies = max === Infinity ? min + 1 : max;
     const { name, at } = this.#current;
-    if (copies > MAX_NODES) throw grammarError(at, `rule ${name} repeats something ${copies} times: expected at most ${MAX_NODES}`);
+    if (copies > MAX_NODES) throw grammarError(at, `rule ${name} repeats something ${copies} times; expected at most ${MAX_NODES}`);
     const group = copies > 1 && isGroup(item) ? this.#groupRule(item) : undefined;
     let after = next;
     if (max === Infinity) {

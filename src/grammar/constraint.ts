@@ -1,8 +1,9 @@
 /** Grammars for a generation's options (GBNF or JSON schema), with a cache of compiled grammars. */
 import { QuantletError } from '../errors.ts';
-import { inSlices } from '../slices.ts';
+import { bigJson } from '../chat/exact-json.ts';
+import { inSlices, type Work } from '../slices.ts';
 import { createGrammarWork, type Grammar, type GrammarVocabulary } from './grammar.ts';
-import type { JsonSchema } from './json-schema.ts';
+import type { JsonSchema } from './schema.ts';
 import { plainFormat, type PlainFormat, type ResponseFormat } from './schema-source.ts';
 
 export interface ConstraintOptions {
@@ -36,10 +37,10 @@ export function createConstraints(
   const kept = new Map<string, Grammar>();
   const make = async (options: ConstraintOptions, signal?: AbortSignal): Promise<Grammar> => {
     const asked = askedOf(options);
-    const gbnf = typeof asked === 'string' ? asked : await jsonGrammar(asked, signal);
-    const grammar = kept.get(gbnf) ?? (await inSlices(createGrammarWork(gbnf, vocabulary), signal));
-    kept.delete(gbnf);
-    kept.set(gbnf, grammar);
+    const key = typeof asked === 'string' ? asked : `json ${bigJson(asked)}`;
+    const grammar = kept.get(key) ?? (await inSlices(await workOf(asked, vocabulary), signal));
+    kept.delete(key);
+    kept.set(key, grammar);
     if (kept.size > MAX_KEPT) kept.delete(kept.keys().next().value!);
     const reader = grammar.clone();
     if (options.begun !== undefined) await inSlices(reader.begin(options.begun), signal);
@@ -68,10 +69,13 @@ function askedOf({ grammar, responseFormat }: ConstraintOptions): string | Plain
 }
 
 /**
- * The grammar of a format. The code for JSON is imported only here, so that pages without JSON do
- * not load it.
+ * Compiles a grammar or the schema of a format. The code for JSON is imported only here, so that
+ * pages without JSON do not load it.
  */
-async function jsonGrammar(format: PlainFormat | undefined, signal: AbortSignal | undefined): Promise<string> {
-  const { jsonObjectGrammar, jsonSchemaWork } = await import('./json-schema.ts');
-  return format?.type === 'json_schema' ? inSlices(jsonSchemaWork(format.schema as JsonSchema), signal) : jsonObjectGrammar();
+async function workOf(asked: string | PlainFormat | undefined, vocabulary: GrammarVocabulary): Promise<Work<Grammar>> {
+  if (typeof asked === 'string') return createGrammarWork(asked, vocabulary);
+  const { schemaGrammarWork } = await import('./schema-grammar.ts');
+  return asked?.type === 'json_schema'
+    ? schemaGrammarWork(asked.schema as JsonSchema, vocabulary, asked.strict ?? [])
+    : schemaGrammarWork({ type: 'object' }, vocabulary, []);
 }

@@ -70,6 +70,40 @@ export function unitsOf({ negative, digits, point }: Decimal, places: number, up
   return negative ? -(units + away) : units + away;
 }
 
+/** The bounds of a schema, as written. */
+export interface Bounds {
+  readonly minimum?: Decimal | undefined;
+  readonly maximum?: Decimal | undefined;
+  readonly exclusiveMinimum?: Decimal | undefined;
+  readonly exclusiveMaximum?: Decimal | undefined;
+}
+
+/**
+ * The least and the largest number within bounds, in units of 10^-places.
+ * @param nextTo the nearest number above (1) or below (-1) an excluded bound, in these units
+ */
+export function rangeWithin(
+  { minimum, maximum, exclusiveMinimum, exclusiveMaximum }: Bounds,
+  places: number,
+  nextTo: (bound: Decimal, direction: 1 | -1) => bigint,
+): { readonly low: bigint | undefined; readonly high: bigint | undefined } {
+  const strictLow = exclusiveMinimum && !(minimum && compareDecimals(exclusiveMinimum, minimum) < 0);
+  const strictHigh = exclusiveMaximum && !(maximum && compareDecimals(exclusiveMaximum, maximum) > 0);
+  return {
+    low: strictLow ? nextTo(exclusiveMinimum, 1) : minimum && unitsOf(minimum, places, true),
+    high: strictHigh ? nextTo(exclusiveMaximum, -1) : maximum && unitsOf(maximum, places, false),
+  };
+}
+
+export const keepsBounds = (number: Decimal, { minimum, maximum, exclusiveMinimum, exclusiveMaximum }: Bounds): boolean =>
+  (!minimum || compareDecimals(number, minimum) >= 0) &&
+  (!maximum || compareDecimals(number, maximum) <= 0) &&
+  (!exclusiveMinimum || compareDecimals(number, exclusiveMinimum) > 0) &&
+  (!exclusiveMaximum || compareDecimals(number, exclusiveMaximum) < 0);
+
+/** The nearest integer above (1) or below (-1) an excluded bound. */
+export const integerNextTo = (bound: Decimal, direction: 1 | -1): bigint => unitsOf(bound, 0, direction < 0) + BigInt(direction);
+
 /**
  * Replaces numbers in a schema by WrittenNumber, if JavaScript cannot hold them exactly or if they
  * are bigints.
@@ -77,7 +111,7 @@ export function unitsOf({ negative, digits, point }: Decimal, places: number, up
 export function withWrittenNumbers<T>(schema: T): T {
   const one = (value: unknown, text: string | undefined): unknown => {
     if (text === undefined) return visit(value);
-    if (text.length > MAX_NUMBER) throw schemaError('', `a number has ${text.length} characters: expected at most ${MAX_NUMBER}`);
+    if (text.length > MAX_NUMBER) throw schemaError('', `a number has ${text.length} characters; expected at most ${MAX_NUMBER}`);
     return new WrittenNumber(text);
   };
   const visit = (value: unknown): unknown => {

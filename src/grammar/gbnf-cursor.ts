@@ -81,7 +81,7 @@ export class GbnfCursor {
   /** @throws QuantletError ERR_GRAMMAR */
   fail(expected: string, at = this.pos): never {
     const found = at >= this.source.length ? 'the end' : JSON.stringify(String.fromCodePoint(this.source.codePointAt(at)!));
-    throw grammarError(this.position(at), `found ${found}, expected ${expected}`);
+    throw grammarError(this.position(at), `found ${found}; expected ${expected}`);
   }
 
   /** Reads `text` if it comes next. */
@@ -146,7 +146,7 @@ export class GbnfCursor {
     const text = this.source.slice(this.pos + 2, this.pos + 2 + digits);
     if (text.length < digits || !/^[0-9a-fA-F]+$/.test(text)) this.fail(`${digits} hexadecimal digits after \\${kind}`);
     const code = parseInt(text, 16);
-    if (code > MAX_CODE_POINT || isSurrogate(code)) this.fail('a Unicode code point that is no surrogate');
+    if (code > MAX_CODE_POINT || isSurrogate(code)) this.fail('a Unicode code point that is not a surrogate');
     this.pos += 2 + digits;
     return code;
   }

@@ -5,6 +5,8 @@ import { atOnce, inSlices, type Work } from '../slices.ts';
 import { Automaton, type State } from './automaton.ts';
 import { compileGrammarWork } from './compile.ts';
 import { parseGbnfWork } from './parse.ts';
+import type { Program } from './program.ts';
+import type { Relaxation } from './schema/relaxed.ts';
 import { markTokens, tokenTrie } from './token-trie.ts';
 import type { GrammarVocabulary } from './token-trie.ts';
 
@@ -45,6 +47,8 @@ export interface Grammar extends TokenConstraint {
    * share masks and states.
    */
   clone(): Grammar;
+  /** Keywords of the schema that the grammar holds only in part. */
+  readonly relaxed: readonly Relaxation[];
 }
 
 /**
@@ -60,8 +64,14 @@ export function createGrammar(gbnf: string, vocabulary: GrammarVocabulary, optio
  */
 export function* createGrammarWork(gbnf: string, vocabulary: GrammarVocabulary, options: { readonly root?: string } = {}): Work<Grammar> {
   const rules = yield* parseGbnfWork(gbnf, (text) => vocabulary.tokenId?.(text), vocabulary.nVocab);
-  const automaton = new Automaton(yield* compileGrammarWork(rules, options.root ?? 'root'));
-  return createReader(automaton, vocabulary, createMasks(automaton, vocabulary), { at: automaton.start, first: automaton.start });
+  return grammarOf(yield* compileGrammarWork(rules, options.root ?? 'root'), vocabulary, []);
+}
+
+/** A grammar of a compiled program. */
+export function grammarOf(program: Program, vocabulary: GrammarVocabulary, relaxed: readonly Relaxation[]): Grammar {
+  const automaton = new Automaton(program);
+  const read = { automaton, vocabulary, maskOf: createMasks(automaton, vocabulary), relaxed };
+  return createReader(read, { at: automaton.start, first: automaton.start });
 }
 
 /** Number of cached masks; the oldest is dropped first. A mask of 128k tokens has 16 KB. */
@@ -104,8 +114,8 @@ function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskO
       throw new QuantletError(
         'ERR_GRAMMAR',
         state.complete
-          ? 'the text is complete, but the vocabulary has no end-of-generation token to say so: stop when isFinished()'
-          : `no token of the vocabulary can continue the text as the grammar wants: expected ${describe(automaton, state)}`,
+          ? 'the text is complete, but the vocabulary has no end-of-generation token; stop when isFinished()'
+          : `no token of the vocabulary continues the text as the grammar requires; expected ${describe(automaton, state)}`,
       );
     }
     // Another reader may have made the mask during a pause.
@@ -115,13 +125,14 @@ function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskO
   };
 }
 
+/** A byte in an error: its character, or its value. */
+export const byteName = (byte: number): string =>
+  byte > 0x20 && byte < 0x7f ? String.fromCharCode(byte) : `0x${byte.toString(16).padStart(2, '0')}`;
+
 /** Lists the bytes that could come next, for errors. */
 function describe(automaton: Automaton, state: State): string {
   const wanted: string[] = [];
-  for (let byte = 0; byte < 256; byte++) {
-    if (automaton.step(state, byte))
-      wanted.push(byte > 0x20 && byte < 0x7f ? String.fromCharCode(byte) : `0x${byte.toString(16).padStart(2, '0')}`);
-  }
+  for (let byte = 0; byte < 256; byte++) if (automaton.step(state, byte)) wanted.push(byteName(byte));
   if (automaton.tokensOf(state).length > 0) wanted.push('a token named in the grammar');
   if (state.complete) wanted.push('the end');
   return `one of ${wanted.slice(0, 24).join(' ')}`;
@@ -144,7 +155,7 @@ function* begunState(automaton: Automaton, first: State, text: string): Work<Sta
       const read = new TextDecoder().decode(bytes.subarray(0, i));
       throw new QuantletError(
         'ERR_INVALID_ARGUMENT',
-        `the answer has begun with ${JSON.stringify(text.slice(0, read.length + 20))}, which no answer of the grammar or schema begins with: expected ${describe(automaton, state)} after ${JSON.stringify(read.slice(-40))}. Begin it so, or ask without the beginning`,
+        `the answer has begun with ${JSON.stringify(text.slice(0, read.length + 20))}, but no answer of the grammar or schema begins with that; expected ${describe(automaton, state)} after ${JSON.stringify(read.slice(-40))}. change the beginning, or leave it out`,
       );
     }
     state = next;
@@ -160,7 +171,16 @@ interface Position {
   readonly first: State;
 }
 
-function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskOf: MaskOf, position: Position): Grammar {
+/** Parts that all readers of one grammar share. */
+interface Shared {
+  readonly automaton: Automaton;
+  readonly vocabulary: GrammarVocabulary;
+  readonly maskOf: MaskOf;
+  readonly relaxed: readonly Relaxation[];
+}
+
+function createReader(shared: Shared, position: Position): Grammar {
+  const { automaton, vocabulary, maskOf, relaxed } = shared;
   let { at: state, first } = position;
   const { nVocab } = vocabulary;
 
@@ -180,8 +200,11 @@ function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskO
     allows,
     mask(logits) {
       if (logits.length !== nVocab)
-        throw new QuantletError('ERR_INVALID_ARGUMENT', `${logits.length} logits for a grammar over ${nVocab} tokens`);
-      if (!state) throw new QuantletError('ERR_GRAMMAR', 'the text has ended: no token may follow the end-of-generation token');
+        throw new QuantletError(
+          'ERR_INVALID_ARGUMENT',
+          `there are ${logits.length} logits; expected one for each of the ${nVocab} tokens of the grammar`,
+        );
+      if (!state) throw new QuantletError('ERR_GRAMMAR', 'the text has ended; no token may follow the end-of-generation token');
       const mask = atOnce(maskOf(state));
       for (let id = 0; id < nVocab; id++) {
         if ((mask[id >> 5] & (1 << (id & 31))) === 0) logits[id] = -Infinity;
@@ -197,7 +220,7 @@ function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskO
       if (!allows(id))
         throw new QuantletError(
           'ERR_GRAMMAR',
-          `token ${id} does not continue the text as the grammar wants${state ? `: expected ${describe(automaton, state)}` : ', which has ended'}`,
+          `token ${id} does not continue the text as the grammar requires${state ? `: expected ${describe(automaton, state)}` : ', which has ended'}`,
         );
       state = after(id);
     },
@@ -206,6 +229,7 @@ function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskO
     },
     isComplete: () => state === null || state.complete,
     isFinished: () => state === null || (state.complete && state.places.length === 0),
-    clone: () => createReader(automaton, vocabulary, maskOf, { at: state, first }),
+    clone: () => createReader(shared, { at: state, first }),
+    relaxed,
   };
 }

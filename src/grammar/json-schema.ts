@@ -9,20 +9,17 @@ import type { Plain } from './schema-keywords.ts';
 import { createExpander, type Expander } from './schema-plain.ts';
 import { keyExcept, quoted, STRING_FORMATS } from './schema-string.ts';
 import { schemaError } from './schema-error.ts';
+import { refuseLarge } from './schema-size.ts';
 import { resolveReference, type JsonSchema, type JsonType, type Located } from './schema.ts';
 import { createValueTest } from './schema-values.ts';
 
 export type { JsonSchema } from './schema.ts';
 
-const MAX_DEPTH = 200;
+/** Real schemas have tens to hundreds of values, generated ones a few thousand. */
+const MOST = { values: 50_000, characters: 500_000 };
 /**
- * Limits of values in a schema and of characters in its texts. Schemas come from clients and take
- * memory and time. Real ones have tens to hundreds of values, generated ones a few thousand.
- */
-const MAX_VALUES = 50_000;
-const MAX_CHARACTERS = 500_000;
-/**
- * Longest property name in characters. A grammar for all other names needs a rule per character.
+ * Longest property name in characters. If other properties are allowed too, the grammar of all
+ * other names needs a rule for each character of the listed ones.
  */
 const MAX_NAME = 1000;
 const ANYTHING: Located = { schema: true, pointer: '' };
@@ -46,7 +43,7 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
 
 /** jsonSchemaToGrammar() as a generator that pauses. */
 export function* jsonSchemaWork(schema: JsonSchema): Work<string> {
-  refuseLarge(schema);
+  refuseLarge(schema, MOST);
   return yield* new SchemaGrammar(withWrittenNumbers(schema)).text();
 }
 
@@ -56,7 +53,9 @@ export function* jsonSchemaWork(schema: JsonSchema): Work<string> {
  */
 interface SchemaRule {
   readonly name: string;
-  /** Set after the rule is written: its name, or undefined if no value satisfies the schemas. */
+  /**
+   * The rule's name after it is written; undefined before, and if no value satisfies the schemas.
+   */
   expression: string | undefined;
   done: boolean;
   /** True if another rule refers to this one. */
@@ -83,7 +82,7 @@ class SchemaGrammar {
 
   *text(): Work<string> {
     const root = yield* this.#ruleFor([{ schema: this.#document, pointer: '' }]);
-    if (root === undefined) throw schemaError('', 'nothing satisfies this schema');
+    if (root === undefined) throw schemaError('', 'no value satisfies this schema');
     return this.#book.text(root);
   }
 
@@ -110,7 +109,7 @@ class SchemaGrammar {
     const alternatives: (string | undefined)[] = [];
     for (const plain of yield* this.#expand(all)) alternatives.push(yield* this.#plain(plain));
     const body = gbnfChoice(alternatives);
-    if (body === undefined && rule.used) throw schemaError(pointer, 'nothing satisfies this schema, which refers to itself');
+    if (body === undefined && rule.used) throw schemaError(pointer, 'no value satisfies this schema, because it refers to itself');
     rule.done = true;
     if (body !== undefined) {
       this.#book.write(rule.name, body);
@@ -155,7 +154,7 @@ class SchemaGrammar {
     if ((pattern !== undefined || format !== undefined) && (sized || (pattern !== undefined && format !== undefined))) {
       throw schemaError(
         pointer,
-        'pattern, format and minLength or maxLength together: expected one of them (lengths can be written in the pattern)',
+        'pattern, format and minLength or maxLength are combined; expected only one of them (a pattern can limit the length)',
       );
     }
     if (pattern !== undefined) return quoted(yield* patternToGbnf(pattern, this.#book.share('char'), `#${pointer}/pattern`));
@@ -208,7 +207,7 @@ class SchemaGrammar {
     book.share('ws');
     const names = [...properties.keys(), ...[...required].filter((name) => !properties.has(name))];
     const long = names.find((name) => name.length > MAX_NAME);
-    if (long !== undefined) throw schemaError(pointer, `a property's name has ${long.length} characters: expected at most ${MAX_NAME}`);
+    if (long !== undefined) throw schemaError(pointer, `a property's name has ${long.length} characters; expected at most ${MAX_NAME}`);
     const others = additional ? yield* this.#otherProperties(names, additional) : undefined;
     const members = new Members(book, others);
     for (const name of names.reverse()) {
@@ -283,7 +282,7 @@ function contentOfFormat(format: string, pointer: string): string {
   if (content === undefined)
     throw schemaError(
       `${pointer}/format`,
-      `the format ${JSON.stringify(format)} cannot be turned into a grammar: expected ${Object.keys(STRING_FORMATS).join(', ')}`,
+      `the format ${JSON.stringify(format)} cannot be turned into a grammar; expected ${Object.keys(STRING_FORMATS).join(', ')}`,
     );
   return content;
 }
@@ -305,32 +304,8 @@ function follow(document: JsonSchema, located: Located): Located {
   for (let at = located; ;) {
     if (typeof at.schema !== 'object' || at.schema === null || Object.keys(at.schema).length !== 1 || at.schema.$ref === undefined)
       return at;
-    if (seen.has(at.pointer)) throw schemaError(located.pointer, '$ref leads back to itself without anything in between');
+    if (seen.has(at.pointer)) throw schemaError(located.pointer, '$ref leads back to itself with no other schema in between');
     seen.add(at.pointer);
     at = resolveReference(document, at.schema.$ref, at.pointer);
   }
-}
-
-/**
- * Refuses a schema that is too deep for the call stack, contains itself, or is too large to
- * convert.
- */
-function refuseLarge(schema: JsonSchema): void {
-  let values = 0;
-  let characters = 0;
-  const visit = (part: unknown, depth: number): void => {
-    if (depth > MAX_DEPTH)
-      throw schemaError('', `the schema is nested more than ${MAX_DEPTH} deep (or contains itself): expected a flatter one, or $ref`);
-    if (++values > MAX_VALUES) throw schemaError('', `the schema has more than ${MAX_VALUES} values: expected a smaller one`);
-    if (typeof part === 'string') characters += part.length;
-    else if (typeof part === 'object' && part !== null) {
-      for (const [key, inner] of Object.entries(part)) {
-        characters += key.length;
-        visit(inner, depth + 1);
-      }
-    }
-    if (characters > MAX_CHARACTERS)
-      throw schemaError('', `the texts of the schema have more than ${MAX_CHARACTERS} characters: expected fewer or shorter ones`);
-  };
-  visit(schema, 0);
 }

@@ -56,7 +56,7 @@ export function parseGbnf(source: string, tokenId: TokenNames['tokenId'], nVocab
 /** parseGbnf() as a generator that pauses. */
 export function* parseGbnfWork(source: string, tokenId: TokenNames['tokenId'], nVocab: number): Work<Map<string, Rule>> {
   if (source.length > MAX_TEXT)
-    throw new QuantletError('ERR_GRAMMAR', `the grammar has ${source.length} characters: expected at most ${MAX_TEXT}`);
+    throw new QuantletError('ERR_GRAMMAR', `the grammar has ${source.length} characters; expected at most ${MAX_TEXT}`);
   return yield* new GbnfParser(source, { tokenId, nVocab }).rules();
 }
 
@@ -84,7 +84,7 @@ class GbnfParser {
       if (earlier)
         throw grammarError(
           rule.at,
-          `rule ${rule.name} is defined a second time, the first was on line ${earlier.at.line}: expected one definition with | between its alternatives`,
+          `rule ${rule.name} is defined again, after line ${earlier.at.line}; expected one definition with | between its alternatives`,
         );
       rules.set(rule.name, rule);
       yield;

@@ -15,11 +15,14 @@ export type Node =
   | { readonly type: 'split'; readonly targets: readonly number[] }
   /** runs the rule that starts at node `start`, then continues at `next` */
   | { readonly type: 'call'; readonly start: number; readonly next: number }
+  /** nodes that are written when a text first reaches them; continues at the node that make() returns */
+  | { readonly type: 'lazy'; readonly make: () => number }
   /** the end of a rule */
   | { readonly type: 'return' };
 
 export interface Program {
-  readonly nodes: readonly Node[];
+  /** Lazy nodes add others to the end. */
+  readonly nodes: Node[];
   readonly start: number;
 }
 

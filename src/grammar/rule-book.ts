@@ -49,7 +49,7 @@ export class RuleBook {
     if ((this.#length += body.length) > MAX_TEXT)
       throw schemaError(
         '',
-        `written as a grammar it has more than ${MAX_TEXT} characters: expected fewer properties, shorter lists or smaller counts`,
+        `as a grammar, the schema has more than ${MAX_TEXT} characters; expected fewer properties, shorter lists or smaller counts`,
       );
     this.#rules.set(name, body);
   }

@@ -1,6 +1,7 @@
 /** Errors of JSON schemas. */
 import { QuantletError } from '../errors.ts';
 
-export function schemaError(pointer: string, message: string): QuantletError {
-  return new QuantletError('ERR_GRAMMAR', `schema ${pointer === '' ? '#' : `#${pointer}`}: ${message}`);
+/** @param name of the schema, if there are several */
+export function schemaError(pointer: string, message: string, name = ''): QuantletError {
+  return new QuantletError('ERR_GRAMMAR', `${name === '' ? '' : `${name}, `}schema ${pointer === '' ? '#' : `#${pointer}`}: ${message}`);
 }

@@ -1,10 +1,9 @@
 /** Converts the keywords of one JSON schema to the form from which grammars are written. */
 import { shortJson } from '../chat/json.ts';
 import type { QuantletError } from '../errors.ts';
-import { compareDecimals, decimalOf, isNumber, WrittenNumber, type Decimal } from './exact-number.ts';
+import { compareDecimals, decimalOf, isNumber, WrittenNumber, type Bounds, type Decimal } from './exact-number.ts';
 import { schemaError } from './schema-error.ts';
-import type { Bounds } from './schema-number.ts';
-import { escapePointer, jsonKey, type JsonSchema, type JsonType, type Located } from './schema.ts';
+import { escapePointer, jsonKey, shown, type JsonSchema, type JsonType, type Located } from './schema.ts';
 
 /**
  * One alternative of a schema, with references and combinators resolved. A list of Located means
@@ -32,28 +31,24 @@ export interface Plain extends Bounds {
   readonly format?: string;
 }
 
-/** Keywords for people and tools, without an effect on the text. */
-const ANNOTATIONS = new Set([
-  '$schema',
-  '$id',
-  '$comment',
-  '$defs',
-  'definitions',
-  'title',
-  'description',
-  'default',
-  'examples',
-  'example',
-  'deprecated',
-  'readOnly',
-  'writeOnly',
-  'contentMediaType',
-  'contentEncoding',
-  'discriminator',
-  'strict',
-  'name',
+/** Keywords that change what is valid and that a grammar here does not hold. Others are annotations. */
+const UNSUPPORTED = new Set([
+  '$dynamicRef',
+  '$recursiveRef',
+  'contains',
+  'dependencies',
+  'dependentRequired',
+  'dependentSchemas',
+  'if',
+  'maxProperties',
+  'minProperties',
+  'multipleOf',
+  'not',
+  'patternProperties',
+  'propertyNames',
+  'unevaluatedItems',
+  'unevaluatedProperties',
 ]);
-const COMBINATORS = new Set(['$ref', 'allOf', 'anyOf', 'oneOf']);
 const NUMERIC_FORMATS = new Set(['int32', 'int64', 'float', 'double']);
 /** Largest magnitude of a bound. */
 const LARGEST = decimalOf(1e21);
@@ -85,20 +80,17 @@ function textOf(value: unknown, at: string, expected: string): string {
   return value;
 }
 
-/** A value, shortened for an error. */
-export const shown = (value: unknown): string => (value instanceof WrittenNumber ? value.text.slice(0, 80) : shortJson(value));
-
 function countOf(given: unknown, at: string): number {
   const value = given instanceof WrittenNumber ? given.double : given;
   if (typeof value !== 'number' || !Number.isInteger(value) || value < 0 || value >= 2 ** 31)
-    throw schemaError(at, `found ${shown(given)}, expected an integer from 0 to 2^31 - 1`);
+    throw schemaError(at, `found ${shown(given)}; expected an integer from 0 to 2^31 - 1`);
   return value;
 }
 
 function numberOf(value: unknown, at: string): Decimal {
   const decimal = isNumber(value) ? decimalOf(value) : undefined;
   if (!decimal || compareDecimals({ ...decimal, negative: false }, LARGEST) > 0)
-    throw schemaError(at, `found ${shown(value)}, expected a number between -1e21 and 1e21`);
+    throw schemaError(at, `found ${shown(value)}; expected a number between -1e21 and 1e21`);
   return decimal;
 }
 
@@ -126,7 +118,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   type(plain, { value, at }) {
     const types = Array.isArray(value) ? (value as unknown[]) : [value];
     if (!types.every((type) => typeof type === 'string' && TYPES.includes(type)))
-      throw schemaError(at, `found ${shortJson(value)}, expected ${TYPES.join(', ')} or a list of those`);
+      throw schemaError(at, `found ${shortJson(value)}; expected ${TYPES.join(', ')} or a list of those`);
     plain.types = types as JsonType[];
   },
   nullable() {}, // OpenAPI's keyword; plainOf() handles it, because it depends on the type.
@@ -175,11 +167,13 @@ const READERS: Readonly<Record<string, Reader>> = {
 export function plainOf(schema: Keywords, pointer: string): Plain {
   const plain: Draft = { key: '', pointer, properties: new Map(), required: new Set(), prefix: [] };
   for (const [keyword, value] of Object.entries(schema)) {
-    if (value === undefined || COMBINATORS.has(keyword) || ANNOTATIONS.has(keyword)) continue;
+    if (value === undefined) continue;
+    const isRead = Object.hasOwn(READERS, keyword);
+    if (!isRead && !UNSUPPORTED.has(keyword)) continue;
     plain.key = `#${pointer}`;
     const at = `${pointer}/${escapePointer(keyword)}`;
-    if (Object.hasOwn(READERS, keyword)) READERS[keyword](plain, { value, at, pointer, schema });
-    else if (!keyword.startsWith('x-')) throw unsupported(at, keyword);
+    if (!isRead) throw unsupported(at, keyword);
+    READERS[keyword](plain, { value, at, pointer, schema });
   }
   if (schema.nullable === true && plain.types && !plain.types.includes('null')) plain.types = [...plain.types, 'null'];
   if (schema.const !== undefined && Array.isArray(schema.enum)) {
@@ -190,8 +184,5 @@ export function plainOf(schema: Keywords, pointer: string): Plain {
 }
 
 function unsupported(pointer: string, keyword: string): QuantletError {
-  return schemaError(
-    pointer,
-    `the keyword ${keyword} cannot be turned into a grammar: expected a schema without it (annotations and x-... are ignored)`,
-  );
+  return schemaError(pointer, `the keyword ${keyword} cannot be turned into a grammar; expected a schema without it`);
 }

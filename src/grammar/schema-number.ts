@@ -2,16 +2,8 @@
  * JSON numbers within bounds as GBNF. Every function returns undefined if no number is within the
  * bounds.
  */
-import { compareDecimals, unitsOf, type Decimal as Written } from './exact-number.ts';
+import { integerNextTo, rangeWithin, unitsOf, type Bounds, type Decimal as Written } from './exact-number.ts';
 import { gbnfChoice, gbnfClass, gbnfRepeat } from './gbnf-text.ts';
-
-/** The bounds of a schema, as written. */
-export interface Bounds {
-  readonly minimum?: Written;
-  readonly maximum?: Written;
-  readonly exclusiveMinimum?: Written;
-  readonly exclusiveMaximum?: Written;
-}
 
 /**
  * Digits of an integer without its sign, unless a bound has more. Integers of 15 digits are exact
@@ -174,24 +166,9 @@ export const isBounded = ({ minimum, maximum, exclusiveMinimum, exclusiveMaximum
   minimum !== undefined || maximum !== undefined || exclusiveMinimum !== undefined || exclusiveMaximum !== undefined;
 
 /** Numbers or integers within a schema's bounds. */
-export function boundedNumber(
-  type: 'integer' | 'number',
-  { minimum, maximum, exclusiveMinimum, exclusiveMaximum }: Bounds,
-): string | undefined {
-  const strictLow = exclusiveMinimum && !(minimum && compareDecimals(exclusiveMinimum, minimum) < 0);
-  const strictHigh = exclusiveMaximum && !(maximum && compareDecimals(exclusiveMaximum, maximum) > 0);
+export function boundedNumber(type: 'integer' | 'number', bounds: Bounds): string | undefined {
   const integer = type === 'integer';
-  const places = integer ? 0 : FRACTION_DIGITS;
-  const low = strictLow
-    ? integer
-      ? unitsOf(exclusiveMinimum, 0, false) + 1n
-      : nextTo(exclusiveMinimum, 1)
-    : minimum && unitsOf(minimum, places, true);
-  const high = strictHigh
-    ? integer
-      ? unitsOf(exclusiveMaximum, 0, true) - 1n
-      : nextTo(exclusiveMaximum, -1)
-    : maximum && unitsOf(maximum, places, false);
+  const { low, high } = integer ? rangeWithin(bounds, 0, integerNextTo) : rangeWithin(bounds, FRACTION_DIGITS, nextTo);
   if (low !== undefined && high !== undefined && low > high) return undefined;
   return integer ? integerRange(low, high) : numberRange(low, high);
 }

@@ -2,6 +2,7 @@
 import { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
 import { gbnfChoice, gbnfClass, gbnfRepeat, gbnfText } from './gbnf-text.ts';
+import { CONTROLS, NO_LINE_END, PatternReader, namedSet, single, type Pairs } from './pattern-reader.ts';
 import { normalizeRanges } from './ranges.ts';
 
 /**
@@ -14,34 +15,6 @@ const MAX_DEPTH = 100;
  */
 const MAX_LENGTH = 4000;
 
-type Pairs = [low: number, high: number][];
-
-const DIGIT: Pairs = [[48, 57]];
-const WORD: Pairs = [
-  [48, 57],
-  [65, 90],
-  [95, 95],
-  [97, 122],
-];
-const SPACE: Pairs = [
-  [9, 13],
-  [32, 32],
-  [0xa0, 0xa0],
-  [0x1680, 0x1680],
-  [0x2000, 0x200a],
-  [0x2028, 0x2029],
-  [0x202f, 0x202f],
-  [0x205f, 0x205f],
-  [0x3000, 0x3000],
-  [0xfeff, 0xfeff],
-];
-const LINE_ENDS: Pairs = [
-  [10, 10],
-  [13, 13],
-  [0x2028, 0x2029],
-];
-const SETS: Readonly<Record<string, Pairs>> = { d: DIGIT, w: WORD, s: SPACE };
-const CONTROLS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, 0: 0 };
 const SHORT_ESCAPES: Readonly<Record<number, string>> = { 8: '\\b', 9: '\\t', 10: '\\n', 12: '\\f', 13: '\\r', 34: '\\"', 92: '\\\\' };
 
 /** GBNF for one character of a set in a JSON string, escaped if JSON requires that. */
@@ -92,7 +65,7 @@ export function* patternToGbnf(pattern: string, anyCharacter: string, pointer: s
   if (pattern.length > MAX_LENGTH)
     throw new QuantletError(
       'ERR_GRAMMAR',
-      `schema ${pointer}: a pattern of ${pattern.length} characters was found, expected at most ${MAX_LENGTH}`,
+      `schema ${pointer}: the pattern has ${pattern.length} characters; expected at most ${MAX_LENGTH}`,
     );
   const translator = new PatternTranslator(pattern, anyCharacter, pointer);
   // First, because RegExp would expand each property (\p) to all its characters.
@@ -113,44 +86,32 @@ export function* patternToGbnf(pattern: string, anyCharacter: string, pointer: s
  * Recursive-descent translator of a pattern that RegExp has accepted, with a method for each
  * construct.
  */
-class PatternTranslator {
+class PatternTranslator extends PatternReader {
   readonly #pattern: string;
-  readonly #chars: readonly string[];
   readonly #anyCharacter: string;
   readonly #pointer: string;
-  #pos = 0;
   /** Depth of groups at the position. */
   #depth = 0;
 
   constructor(pattern: string, anyCharacter: string, pointer: string) {
+    super(pattern);
     this.#pattern = pattern;
-    this.#chars = Array.from(pattern);
     this.#anyCharacter = anyCharacter;
     this.#pointer = pointer;
   }
 
-  get #next(): string | undefined {
-    return this.#chars[this.#pos];
-  }
-
-  #take(c: string): boolean {
-    if (this.#next !== c) return false;
-    this.#pos++;
-    return true;
-  }
-
   /** Reads up to the next `closing` and skips it. */
   #upTo(closing: string): string {
-    const start = this.#pos;
-    const end = this.#chars.indexOf(closing, start);
-    this.#pos = end + 1;
-    return this.#chars.slice(start, end).join('');
+    const start = this.pos;
+    const end = this.chars.indexOf(closing, start);
+    this.pos = end + 1;
+    return this.chars.slice(start, end).join('');
   }
 
-  #fail(what: string): never {
+  protected fail(what: string): never {
     throw new QuantletError(
       'ERR_GRAMMAR',
-      `schema ${this.#pointer}: pattern ${shown(this.#pattern)} has ${what} at character ${this.#pos + 1}: expected literals, classes, groups, |, quantifiers, and ^ or $ at the ends`,
+      `schema ${this.#pointer}: pattern ${shown(this.#pattern)} has ${what} at character ${this.pos + 1}; expected literals, classes, groups, |, quantifiers, and ^ or $ at the ends`,
     );
   }
 
@@ -159,29 +120,29 @@ class PatternTranslator {
     const before = /^(?:[^\\]|\\[^pP])*/.exec(this.#pattern)![0];
     const escape = this.#pattern.slice(before.length, before.length + 2);
     if (escape.length < 2) return;
-    this.#pos = Array.from(before).length;
-    this.#fail(escape);
+    this.pos = Array.from(before).length;
+    this.fail(escape);
   }
 
   /** Translates the whole pattern. Text may precede and follow an alternative without ^ or $. */
   *pattern(): Work<string> {
     const options: string[] = [];
     do {
-      const items = this.#take('^') ? [] : [`${this.#anyCharacter}*`];
+      const items = this.take('^') ? [] : [`${this.#anyCharacter}*`];
       let open = true;
       while (this.#inAlternative()) {
-        const last = this.#chars[this.#pos + 1] === undefined || this.#chars[this.#pos + 1] === '|';
-        if (last && this.#take('$')) open = false;
+        const last = this.chars[this.pos + 1] === undefined || this.chars[this.pos + 1] === '|';
+        if (last && this.take('$')) open = false;
         else items.push(yield* this.#quantified());
       }
       if (open) items.push(`${this.#anyCharacter}*`);
       options.push(items.join(' ') || '""');
-    } while (this.#take('|'));
+    } while (this.take('|'));
     return options.length === 1 ? options[0] : `(${options.join(' | ')})`;
   }
 
   #inAlternative(): boolean {
-    const c = this.#next;
+    const c = this.next;
     return c !== undefined && c !== '|' && c !== ')';
   }
 
@@ -192,7 +153,7 @@ class PatternTranslator {
       const items: string[] = [];
       while (this.#inAlternative()) items.push(yield* this.#quantified());
       options.push(items.join(' ') || '""');
-    } while (this.#take('|'));
+    } while (this.take('|'));
     return options.join(' | ');
   }
 
@@ -201,100 +162,64 @@ class PatternTranslator {
     const atom = yield* this.#atom();
     const counts = this.#quantifier();
     if (!counts) return atom;
-    this.#take('?'); // A lazy quantifier matches the same texts.
+    this.take('?'); // A lazy quantifier matches the same texts.
     return gbnfRepeat(atom, ...counts);
   }
 
   #quantifier(): [min: number, max: number] | undefined {
-    if (this.#take('*')) return [0, Infinity];
-    if (this.#take('+')) return [1, Infinity];
-    if (this.#take('?')) return [0, 1];
-    if (!this.#take('{')) return undefined;
+    if (this.take('*')) return [0, Infinity];
+    if (this.take('+')) return [1, Infinity];
+    if (this.take('?')) return [0, 1];
+    if (!this.take('{')) return undefined;
     const [low, high] = this.#upTo('}').split(',');
     return [Number(low), high === undefined ? Number(low) : high === '' ? Infinity : Number(high)];
   }
 
   *#atom(): Work<string> {
-    const c = this.#chars[this.#pos++];
+    const c = this.chars[this.pos++];
     if (c === '(') return yield* this.#group();
-    if (c === '.') return this.#set(complement(LINE_ENDS));
-    if (c === '[') return this.#set(this.#class());
-    if (c === '\\') return this.#set(this.#escape());
+    if (c === '.') return this.#set(NO_LINE_END);
+    if (c === '[') return this.#set(this.characterClass());
+    if (c === '\\') return this.#set(this.escape());
     if (c === '^' || c === '$') {
-      this.#pos--;
-      this.#fail(`${c} inside`);
+      this.pos--;
+      this.fail(`${c} inside`);
     }
     return this.#set(single(c.codePointAt(0)!));
   }
 
   *#group(): Work<string> {
-    if (this.#next === '?') {
-      const kind = this.#chars[this.#pos + 1];
-      const further = this.#chars[this.#pos + 2];
-      if (kind === ':') this.#pos += 2;
+    if (this.next === '?') {
+      const kind = this.chars[this.pos + 1];
+      const further = this.chars[this.pos + 2];
+      if (kind === ':') this.pos += 2;
       else if (kind === '<' && further !== '=' && further !== '!')
         this.#upTo('>'); // A name, which RegExp has checked.
-      else this.#fail('a (?...) group');
+      else this.fail('a (?...) group');
     }
-    if (++this.#depth > MAX_DEPTH) this.#fail(`more than ${MAX_DEPTH} groups inside each other`);
+    if (++this.#depth > MAX_DEPTH) this.fail(`more than ${MAX_DEPTH} nested groups`);
     const body = yield* this.#alternatives();
     this.#depth--;
-    this.#pos++;
+    this.pos++;
     return `(${body})`;
   }
 
   #set(pairs: Pairs): string {
-    return jsonCharacter(normalizeRanges(pairs, false)) ?? this.#fail('a class without characters');
+    return jsonCharacter(normalizeRanges(pairs, false)) ?? this.fail('a class without characters');
   }
 
-  #class(): Pairs {
-    const negated = this.#take('^');
-    const pairs: Pairs = [];
-    while (this.#next !== ']') {
-      const low = this.#classAtom();
-      const isCharacter = low.length === 1 && low[0][0] === low[0][1];
-      if (isCharacter && this.#chars[this.#pos + 1] !== ']' && this.#take('-')) pairs.push([low[0][0], this.#classAtom()[0][0]]);
-      else pairs.push(...low);
-    }
-    this.#pos++;
-    return negated ? complement(pairs) : pairs;
-  }
-
-  #classAtom(): Pairs {
-    const c = this.#chars[this.#pos++];
-    if (c !== '\\') return single(c.codePointAt(0)!);
-    return this.#take('b') ? single(8) : this.#escape();
-  }
-
-  /** The set or character of an escape, read after the backslash. */
-  #escape(): Pairs {
-    const c = this.#chars[this.#pos++];
-    const set = SETS[c.toLowerCase()];
-    if (set) return c === c.toLowerCase() ? set : complement(set);
-    if (c in CONTROLS && !/[0-9]/.test(this.#next ?? '')) return single(CONTROLS[c]);
-    if (c === 'x') return single(this.#hexadecimal(2));
-    if (c === 'u') return single(this.#unicode());
+  protected escape(): Pairs {
+    const c = this.chars[this.pos++];
+    const set = namedSet(c);
+    if (set) return set;
+    if (c in CONTROLS && !/[0-9]/.test(this.next ?? '')) return single(CONTROLS[c]);
+    if (c === 'x') return single(this.hexadecimal(2));
+    if (c === 'u') return single(this.unicode());
     if (/[A-Za-z0-9]/.test(c)) {
-      this.#pos -= 2;
-      this.#fail(`\\${c}`);
+      this.pos -= 2;
+      this.fail(`\\${c}`);
     }
     return single(c.codePointAt(0)!);
-  }
-
-  #hexadecimal(digits: number): number {
-    const text = this.#chars.slice(this.#pos, this.#pos + digits).join('');
-    this.#pos += digits;
-    return parseInt(text, 16);
-  }
-
-  /** The code point of \uXXXX, of two of these as a surrogate pair, or of \u{X...}. */
-  #unicode(): number {
-    if (this.#take('{')) return parseInt(this.#upTo('}'), 16);
-    const high = this.#hexadecimal(4);
-    const isPair = high >= 0xd800 && high <= 0xdbff && this.#next === '\\' && this.#chars[this.#pos + 1] === 'u';
-    if (!isPair) return high;
-    this.#pos += 2;
-    return 0x10000 + (high - 0xd800) * 0x400 + this.#hexadecimal(4) - 0xdc00;
   }
 }
 
@@ -302,10 +227,3 @@ class PatternTranslator {
 const SHOWN = 200;
 const shown = (pattern: string): string =>
   pattern.length > SHOWN ? `${JSON.stringify(pattern.slice(0, SHOWN))}... (${pattern.length} characters)` : JSON.stringify(pattern);
-
-const single = (code: number): Pairs => [[code, code]];
-
-function complement(pairs: Pairs): Pairs {
-  const ranges = normalizeRanges(pairs, true);
-  return Array.from({ length: ranges.length / 2 }, (_, i): [number, number] => [ranges[2 * i], ranges[2 * i + 1]]);
-}

@@ -2,8 +2,8 @@
 import type { Work } from '../slices.ts';
 import { compareDecimals, WrittenNumber, type Decimal } from './exact-number.ts';
 import { schemaError } from './schema-error.ts';
-import { plainOf, shown, type Plain } from './schema-keywords.ts';
-import { jsonKey, resolveReference, type JsonSchema, type JsonType, type Located } from './schema.ts';
+import { plainOf, type Plain } from './schema-keywords.ts';
+import { jsonKey, resolveReference, shown, type JsonSchema, type JsonType, type Located } from './schema.ts';
 
 const MAX_ALTERNATIVES = 2000;
 /** Longest chain of references. */
@@ -56,7 +56,7 @@ class Expansion {
     this.#partsBefore += this.#parts;
     this.#parts = 0;
     if (this.#partsBefore > MAX_ALL_PARTS)
-      throw schemaError('', `its references and combinations make more than ${MAX_ALL_PARTS} schemas together`);
+      throw schemaError('', `references and combinations expand to more than ${MAX_ALL_PARTS} schemas`);
     let plains: readonly Plain[] = [{ key: '', pointer: all[0]?.pointer ?? '', properties: new Map(), required: new Set(), prefix: [] }];
     for (const located of all) plains = yield* this.#product(plains, yield* this.#expand(located, new Set()), located.pointer);
     return plains;
@@ -72,14 +72,14 @@ class Expansion {
   /** Combines every alternative of a with every alternative of b. */
   *#product(a: readonly Plain[], b: readonly Plain[], pointer: string): Work<readonly Plain[]> {
     if (a.length * b.length > MAX_ALTERNATIVES)
-      throw schemaError(pointer, `its combinations of allOf, anyOf and oneOf make more than ${MAX_ALTERNATIVES} alternatives`);
+      throw schemaError(pointer, `combinations of allOf, anyOf and oneOf expand to more than ${MAX_ALTERNATIVES} alternatives`);
     const plains: Plain[] = [];
     for (const x of a) {
       for (const y of b) {
         const size = x.key === '' || y.key === '' ? 0 : sizeOf(x) + sizeOf(y);
         this.#copied += size;
         if (this.#copied > MAX_COPIED)
-          throw schemaError(pointer, `its combinations of allOf, anyOf and oneOf repeat more than ${MAX_COPIED} properties and values`);
+          throw schemaError(pointer, `combinations of allOf, anyOf and oneOf repeat more than ${MAX_COPIED} properties and values`);
         plains.push(both(x, y));
         yield* this.#pause(size + 1);
       }
@@ -89,12 +89,12 @@ class Expansion {
 
   /** @param followed pointers of the references that led here */
   *#expand({ schema, pointer }: Located, followed: ReadonlySet<string>): Work<readonly Plain[]> {
-    if (++this.#parts > MAX_PARTS) throw schemaError(pointer, `its references and combinations make more than ${MAX_PARTS} schemas`);
+    if (++this.#parts > MAX_PARTS) throw schemaError(pointer, `references and combinations expand to more than ${MAX_PARTS} schemas`);
     if (schema === false) return [];
     if (schema === true) return [plainOf({}, pointer)];
     if (typeof schema !== 'object' || schema instanceof WrittenNumber)
-      throw schemaError(pointer, `found ${shown(schema)}, expected true, false or an object`);
-    if (schema === null || Array.isArray(schema)) throw schemaError(pointer, 'found null or an array, expected a schema');
+      throw schemaError(pointer, `found ${shown(schema)}; expected true, false or an object`);
+    if (schema === null || Array.isArray(schema)) throw schemaError(pointer, 'found null or an array; expected a schema');
     let plains: readonly Plain[] = [plainOf(schema, pointer)];
     for (const keyword of ['allOf', 'anyOf', 'oneOf']) {
       const list: unknown = schema[keyword];
@@ -117,9 +117,9 @@ class Expansion {
   *#follow(reference: unknown, pointer: string, followed: ReadonlySet<string>): Work<readonly Plain[]> {
     const target = resolveReference(this.#document, reference, pointer);
     if (followed.size >= MAX_CHAIN)
-      throw schemaError(pointer, `$ref leads through more than ${MAX_CHAIN} further ones: expected it to lead to its schema`);
+      throw schemaError(pointer, `$ref leads through more than ${MAX_CHAIN} other references; expected a reference to the schema itself`);
     if (followed.has(target.pointer))
-      throw schemaError(pointer, `$ref ${String(reference)} leads back to itself without anything in between`);
+      throw schemaError(pointer, `$ref ${String(reference)} leads back to itself with no other schema in between`);
     return yield* this.#expand(target, new Set([...followed, target.pointer]));
   }
 }
@@ -140,7 +140,7 @@ function both(a: Plain, b: Plain): Plain {
   const at = (plain: Plain, i: number): readonly Located[] => plain.prefix[i] ?? plain.items ?? [];
   for (const keyword of ['pattern', 'format'] as const) {
     if (a[keyword] !== undefined && b[keyword] !== undefined && a[keyword] !== b[keyword])
-      throw schemaError(b.pointer, `two different ${keyword}s at once: expected one`);
+      throw schemaError(b.pointer, `two different values of ${keyword} apply at once; expected one`);
   }
   return {
     key: `${a.key}&${b.key}`,
@@ -173,9 +173,9 @@ function least<T>(choose: (a: T, b: T) => T, a: T | undefined, b: T | undefined)
 }
 
 function commonTypes(a: readonly JsonType[], b: readonly JsonType[]): JsonType[] {
-  const holds = (types: readonly JsonType[], type: JsonType): boolean =>
+  const covers = (types: readonly JsonType[], type: JsonType): boolean =>
     types.includes(type) || (type === 'integer' && types.includes('number'));
-  return [...new Set([...a, ...b])].filter((type) => holds(a, type) && holds(b, type));
+  return [...new Set([...a, ...b])].filter((type) => covers(a, type) && covers(b, type));
 }
 
 function shared(a: readonly unknown[], b: readonly unknown[]): unknown[] {

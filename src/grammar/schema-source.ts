@@ -4,6 +4,7 @@
  */
 import { QuantletError, tell } from '../errors.ts';
 import { hintOf } from '../nearest.ts';
+import type { StrictPart } from './schema/relaxed.ts';
 
 /**
  * The form of the text: any text, any JSON object, or JSON that satisfies a schema. A schema is a
@@ -26,7 +27,14 @@ export type ResponseFormat =
 
 /** A response format reduced to one form. */
 export type PlainFormat =
-  { readonly type: 'text' } | { readonly type: 'json_object' } | { readonly type: 'json_schema'; readonly schema: object };
+  | { readonly type: 'text' }
+  | { readonly type: 'json_object' }
+  | {
+      readonly type: 'json_schema';
+      readonly schema: object;
+      /** Parts whose keywords must be held exactly; none by default. */
+      readonly strict?: readonly StrictPart[];
+    };
 
 /** Conversion functions to suggest for validators that do not convert themselves, by vendor. */
 const CONVERTERS: Readonly<Record<string, string>> = {
@@ -71,7 +79,11 @@ function ownSchema(where: string, { vendor, jsonSchema }: StandardSchema): objec
     cause.cause = error;
   }
   const why = cause.cause instanceof Error ? cause.cause.message : 'it gives none';
-  throw new QuantletError('ERR_GRAMMAR', `${where} is a schema of ${String(vendor)} that has no JSON schema: ${why}`, cause);
+  throw new QuantletError(
+    'ERR_GRAMMAR',
+    `${where} is a schema of ${String(vendor)} that cannot be converted to JSON schema: ${why}`,
+    cause,
+  );
 }
 
 function noSchema(where: string, vendor: string): QuantletError {
@@ -98,6 +110,9 @@ function checkFields(where: string, given: object, known: readonly string[]): vo
   if (unknown !== undefined) throw bad(`${where} has "${unknown}"; ${hintOf(unknown, known)} ${known.join(', ')}`);
 }
 
+const strictness = (given: object): { strict?: readonly StrictPart[] } =>
+  'strict' in given && given.strict === true ? { strict: [{ pointer: '', name: '' }] } : {};
+
 /**
  * Reduces a response format to one form, with a JSON schema.
  * @throws ERR_INVALID_ARGUMENT for an invalid format, ERR_GRAMMAR for an invalid schema
@@ -107,17 +122,17 @@ export function plainFormat(format: ResponseFormat): PlainFormat {
   const expected = `{ type: 'text' }, { type: 'json_object' } or { type: 'json_schema', schema }`;
   if (!isObject(format)) throw bad(`responseFormat is ${tell(format)}; expected ${expected}`);
   const { type } = format;
-  if (isSchema(format)) throw bad(`responseFormat is a schema; expected it inside: { type: 'json_schema', schema }`);
+  if (isSchema(format)) throw bad(`responseFormat is a schema; expected { type: 'json_schema', schema }`);
   if (!types.includes(type)) throw bad(`responseFormat.type is ${tell(type)}; ${hintOf(type, types)} ${expected}`);
   if (type !== 'json_schema' || 'schema' in format || 'json_schema' in format) checkFields('responseFormat', format, FORMAT_FIELDS);
   if (format.type === 'text') return { type: 'text' };
   if ('schema' in format && format.schema !== undefined)
-    return { type: 'json_schema', schema: schemaOf('responseFormat.schema', format.schema) };
+    return { type: 'json_schema', schema: schemaOf('responseFormat.schema', format.schema), ...strictness(format) };
   if (format.type === 'json_object') return { type: 'json_object' };
   const wrapped: unknown = 'json_schema' in format ? format.json_schema : undefined;
   if (isObject(wrapped)) checkFields('responseFormat.json_schema', wrapped, OPENAI_FIELDS);
   if (isObject(wrapped) && wrapped.schema !== undefined)
-    return { type: 'json_schema', schema: schemaOf('responseFormat.json_schema.schema', wrapped.schema) };
+    return { type: 'json_schema', schema: schemaOf('responseFormat.json_schema.schema', wrapped.schema), ...strictness(wrapped) };
   const other = Object.keys(format).find((key) => key !== 'type');
   throw noGrammar(`responseFormat has ${other ? `"${other}", but no schema` : 'no schema'}; expected { type: 'json_schema', schema }`);
 }

@@ -78,7 +78,7 @@ export function* keyExcept(names: readonly string[], rule: (hint: string, body: 
         if (++branches > MAX_BRANCHES)
           throw new QuantletError(
             'ERR_GRAMMAR',
-            `schema: the names of an object that allows others have more than ${MAX_BRANCHES} characters: expected fewer or shorter ones, or "additionalProperties": false`,
+            `schema: the names of an object that allows others have more than ${MAX_BRANCHES} characters; expected fewer or shorter ones, or "additionalProperties": false`,
           );
       }
       at = branch;

@@ -3,10 +3,9 @@ import { QuantletError } from '../errors.ts';
 import type { Work } from '../slices.ts';
 import { Automaton, type State } from './automaton.ts';
 import { compileGrammarWork } from './compile.ts';
-import { compareDecimals, decimalOf, isNumber, isWhole, type Decimal } from './exact-number.ts';
+import { decimalOf, isNumber, isWhole, keepsBounds } from './exact-number.ts';
 import { parseGbnfWork } from './parse.ts';
 import type { Plain } from './schema-keywords.ts';
-import type { Bounds } from './schema-number.ts';
 import type { Expander } from './schema-plain.ts';
 import { patternToGbnf } from './schema-pattern.ts';
 import { SHARED_RULES, STRING_FORMATS } from './schema-string.ts';
@@ -54,7 +53,7 @@ export function createValueTest(expand: Expander): (plain: Plain, value: unknown
         if (places > MAX_PLACES)
           throw new QuantletError(
             'ERR_GRAMMAR',
-            'schema: a value of const or enum can be read by its pattern in too many ways: expected a less ambiguous pattern',
+            'schema: a value of const or enum fits its pattern in too many ways; expected a less ambiguous pattern',
           );
         yield;
       }
@@ -79,8 +78,8 @@ export function createValueTest(expand: Expander): (plain: Plain, value: unknown
 
   function* all(schemas: readonly Located[] | undefined, part: unknown): Work<boolean> {
     if (!schemas || schemas.length === 0) return true;
-    for (const way of yield* expand(schemas))
-      if ((!way.values || (yield* isAmong(way.values, part))) && (yield* accepts(way, part))) return true;
+    for (const alternative of yield* expand(schemas))
+      if ((!alternative.values || (yield* isAmong(alternative.values, part))) && (yield* accepts(alternative, part))) return true;
     return false;
   }
 
@@ -115,12 +114,6 @@ export function createValueTest(expand: Expander): (plain: Plain, value: unknown
 
   return accepts;
 }
-
-const keepsBounds = (number: Decimal, { minimum, maximum, exclusiveMinimum, exclusiveMaximum }: Bounds): boolean =>
-  (!minimum || compareDecimals(number, minimum) >= 0) &&
-  (!maximum || compareDecimals(number, maximum) <= 0) &&
-  (!exclusiveMinimum || compareDecimals(number, exclusiveMinimum) > 0) &&
-  (!exclusiveMaximum || compareDecimals(number, exclusiveMaximum) < 0);
 
 function isOfType(value: unknown, type: JsonType): boolean {
   switch (type) {

@@ -16,19 +16,29 @@ export interface Located {
 
 export const escapePointer = (part: string): string => part.replaceAll('~', '~0').replaceAll('/', '~1');
 
+/** The value at a JSON pointer; undefined if there is no such value. */
+export function valueAt(document: unknown, pointer: string): unknown {
+  let value = document;
+  for (const part of pointer.split('/').slice(1)) {
+    const key = part.replaceAll('~1', '/').replaceAll('~0', '~');
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = (value as Record<string, unknown>)[key];
+  }
+  return value;
+}
+
+/** A value, shortened for an error. */
+export const shown = (value: unknown): string => (value instanceof WrittenNumber ? value.text.slice(0, 80) : shortJson(value));
+
 /**
  * The schema that a `$ref` refers to.
  * @throws QuantletError ERR_GRAMMAR if the target does not exist or is outside of the document
  */
 export function resolveReference(document: JsonSchema, reference: unknown, pointer: string): Located {
   if (typeof reference !== 'string' || !/^#(\/|$)/.test(reference))
-    throw schemaError(`${pointer}/$ref`, `found ${shortJson(reference)}, expected a reference within this document, as #/$defs/name`);
+    throw schemaError(`${pointer}/$ref`, `found ${shortJson(reference)}; expected a reference within this document, like #/$defs/name`);
   const target = decoded(reference.slice(1), pointer);
-  let value: unknown = document;
-  for (const part of target.split('/').slice(1)) {
-    const key = part.replaceAll('~1', '/').replaceAll('~0', '~');
-    value = typeof value === 'object' && value !== null && Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined;
-  }
+  const value = valueAt(document, target);
   if (value === undefined) throw schemaError(`${pointer}/$ref`, `${reference} does not exist in this document`);
   return { schema: value as JsonSchema, pointer: target };
 }
@@ -39,7 +49,7 @@ function decoded(reference: string, pointer: string): string {
   } catch {
     throw schemaError(
       `${pointer}/$ref`,
-      `found ${shortJson(reference)}, in which a % does not begin the code of a character, expected a reference as #/$defs/name`,
+      `found ${shortJson(reference)}, in which % does not begin a character code; expected a reference like #/$defs/name`,
     );
   }
 }

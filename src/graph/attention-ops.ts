@@ -2,22 +2,32 @@
  * Attention over a cache in the kernel's own order (models), and over ordinary tensors
  * (ggml_flash_attn_ext), which are copied into that order first.
  */
-import { alignUp } from '../gguf/types.ts';
-import { TYPE } from '../type-traits.ts';
+import { alignUp } from '../align.ts';
+import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { checkOptions, KIND, type Kinds } from '../options.ts';
 import { isFloat, mustBe, mustBeRows, mustBeTensor, OPERAND, optional, ROW, type Operand } from './operands.ts';
 import { slopesOf } from './alibi.ts';
 import { constant, must, nelements, node, type Tensor } from './tensor.ts';
 import { mustBeReadable } from './vec-dot-type.ts';
 
+/**
+ * Types whose caches are kept as blocks rearranged for integer products
+ * (assembly/ops/attention_blocks.ts).
+ */
+export const KV_BLOCK_TYPES = ['q8_0', 'q4_0'] as const;
 /** Types in which flash_attn_ext keeps keys and values: attention reads them directly. */
-export const FLASH_TYPES = ['f16', 'f32', 'q8_0', 'q4_0'] as const;
+export const FLASH_TYPES = ['f16', 'f32', ...KV_BLOCK_TYPES] as const;
 /**
  * Types that a KV cache can have (assembly/ops/kv_cache.ts). All but FLASH_TYPES are kept as rows,
  * which attention widens.
  */
 export const KV_TYPES = [...FLASH_TYPES, 'q4_1', 'q5_0', 'q5_1', 'iq4_nl', 'bf16'] as const;
 export type KvType = (typeof KV_TYPES)[number];
+
+/** True if a cache of this type is kept as blocks. */
+export const hasBlocks = ({ name }: TypeTraits): boolean => KV_BLOCK_TYPES.some((type) => type === name);
+/** True if a cache of this type is kept as ggml's rows. */
+export const hasRows = ({ name }: TypeTraits): boolean => !FLASH_TYPES.some((type) => type === name);
 
 /** Dimensions that a head takes in the cache. */
 export const paddedHeadDim = (type: KvType, headDim: number): number => alignUp(headDim, TYPE[type].blckSize > 1 ? 32 : 16);
@@ -43,7 +53,7 @@ export function kv_store(cache: Tensor, a: Tensor, cells: Tensor | undefined, or
   must(
     a.ne[0] <= cache.ne[0] && a.ne[1] === cache.ne[2] && (cells ? cells.ne[0] === a.ne[2] : a.ne[2] <= cache.ne[1]),
     'kv_store',
-    'head_dim, heads and cells must fit the cache',
+    'expected a head_dim of at most ne0 of the cache, heads as its ne2, and a cell for each token',
     a,
     cache,
     cells,
@@ -58,11 +68,11 @@ export function kv_store(cache: Tensor, a: Tensor, cells: Tensor | undefined, or
 
 export interface AttentionParams {
   scale: number;
-  /** Most keys that a token sees, itself included; 0: all. */
+  /** Maximum number of keys that a token sees, itself included; 0: all. */
   window?: number;
   /**
-   * Most keys that a token sees on each side of itself, out of those that `visible` has; undefined:
-   * all. Needs `pos`; replaces a window.
+   * Maximum number of keys that a token sees on each side of itself, out of those that `visible`
+   * has; undefined: all. Needs `pos`; replaces a window.
    */
   reach?: number | undefined;
   /** Scores become cap * tanh(score / cap); 0: none. */
@@ -103,21 +113,27 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visibl
   must(
     q.ne[1] % k.ne[2] === 0 && q.ne[0] <= k.ne[0] && valueDim <= v.ne[0],
     'attention',
-    "query heads must be a multiple of the cache's, and head_dim fit",
+    "expected a multiple of the cache's heads, and a head_dim of at most the cache's",
     q,
     k,
     v,
   );
   const needsPos = Boolean(p.maxBias) || p.distances !== undefined || p.reach !== undefined;
-  must(!needsPos || p.pos !== undefined, 'attention', 'ALiBi, distances and windows to both sides need positions', q, k);
+  must(
+    !needsPos || p.pos !== undefined,
+    'attention',
+    'pos is missing; expected positions for ALiBi, distances and windows to both sides',
+    q,
+    k,
+  );
   must(
     !p.distances || (p.distances.ne[0] === q.ne[1] && p.distances.ne[1] > 1 && p.distances.ne[1] % 2 === 1 && !p.maxBias),
     'attention',
-    'distances have a number for each head, as many rows to both sides of the middle one, and no ALiBi beside them',
+    'expected distances of [heads, an odd number above 1], and no maxBias',
     q,
     p.distances,
   );
-  must(!p.sinks || nelements(p.sinks) === q.ne[1], 'attention', 'there is one sink for each head', q, p.sinks);
+  must(!p.sinks || nelements(p.sinks) === q.ne[1], 'attention', 'expected one sink for each head', q, p.sinks);
   const slopes = p.maxBias ? slopesOf(q.ne[1], p.maxBias) : p.distances;
   const rotation = p.rotation ?? NOT_ROTATED;
   return node('attention', [valueDim * q.ne[1], q.ne[2], 1, 1], {
@@ -153,7 +169,9 @@ export interface FlashAttnOptions {
   logitSoftcap?: number | undefined;
   /** Token t of n sees keys 0 .. n_kv - n + t. With or without a mask. Default false. */
   causal?: boolean | undefined;
-  /** Most keys that a token sees, itself included; 0: all. Needs `causal`. Default 0. */
+  /**
+   * Maximum number of keys that a token sees, itself included; 0: all. Needs `causal`. Default 0.
+   */
   window?: number | undefined;
   /** @see AttentionParams.unifiedMax */
   unifiedMax?: number | undefined;
@@ -195,11 +213,11 @@ export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, options?: FlashA
   const nKv = k.ne[1];
   mustBeReadable(name, k, v);
   mustBeReadable(name, v, k);
-  must(k.ne[0] === q.ne[0], name, 'queries and keys must have one head_dim', q, k, v);
+  must(k.ne[0] === q.ne[0], name, 'expected q and k with the same ne0', q, k, v);
   must(
     v.ne[1] === nKv && v.ne[2] === k.ne[2] && v.ne[3] === n3 && k.ne[3] === n3 && nHead % k.ne[2] === 0,
     name,
-    'k and v must agree but in head_dim, and their heads divide those of q',
+    'expected k and v with the same ne1, ne2 and ne3, the ne3 of q, and heads that divide those of q',
     q,
     k,
     v,
@@ -209,7 +227,7 @@ export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, options?: FlashA
     must(
       mask.ne[0] === nKv && mask.ne[1] >= nTokens && (mask.ne[2] === 1 || mask.ne[2] === nHead) && (mask.ne[3] === 1 || mask.ne[3] === n3),
       name,
-      'a mask is [n_kv, at least n_tokens, 1 or n_head, 1 or ne3]',
+      'expected a mask of [n_kv, at least n_tokens, 1 or n_head, 1 or ne3]',
       q,
       k,
       mask,
@@ -217,11 +235,23 @@ export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, options?: FlashA
   }
   if (sinks) {
     mustBe(name, isFloat(sinks), 'sinks of f32, f16 or bf16', q, sinks);
-    must(sinks.ne[0] === nHead && nelements(sinks) === nHead, name, 'there is one sink for each head of q', q, sinks);
+    must(sinks.ne[0] === nHead && nelements(sinks) === nHead, name, 'expected one sink for each head of q', q, sinks);
   }
-  must(!p.maxBias || mask !== undefined, name, 'maxBias scales a mask, and there is none', q, k);
-  must(!p.window || p.causal === true, name, 'a window ends at the token itself, so it needs causal', q, k);
-  must(!p.causal || nKv >= nTokens, name, 'causal: the keys of the tokens are the last ones', q, k);
+  must(!p.maxBias || mask !== undefined, name, 'maxBias is given without a mask; expected both, because it scales the mask', q, k);
+  must(
+    !p.window || p.causal === true,
+    name,
+    'window is given without causal; expected both, because a window ends at the token itself',
+    q,
+    k,
+  );
+  must(
+    !p.causal || nKv >= nTokens,
+    name,
+    'causal is true; expected at least as many keys as tokens, because the last keys are those of the tokens',
+    q,
+    k,
+  );
   const first = cells('first cells', new Int32Array(nTokens));
   const visible = cells(
     'visible cells',
@@ -237,6 +267,52 @@ export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, options?: FlashA
       hd_out: v.ne[0],
       n_elements: nelements(k),
       ...unified(p.unifiedMax),
+    },
+  });
+}
+
+/** Keys that each token sees: a run of them, from `first` on, for the windows of vision towers. */
+export interface KeyRuns {
+  readonly first: Int32Array;
+  readonly count: Int32Array;
+}
+
+/**
+ * Distance that is larger than any number of keys. A window to both sides that reaches so far ahead
+ * is bounded by `visible` alone.
+ */
+export const FAR = 1 << 24;
+
+/**
+ * flash_attn_ext() in which each token sees a run of the keys: q, k, v [head_dim, n_tokens, n_head]
+ * -> f32 [head_dim, n_head, n_tokens].
+ */
+export function flash_attn_runs(q: Tensor, k: Tensor, v: Tensor, { first, count }: KeyRuns): Tensor<'f32'> {
+  const [headDim, nTokens, nHead] = q.ne;
+  must(first.length === nTokens && count.length === nTokens, 'flash_attn_runs', 'there is one run for each token', q, k);
+  return node('flash_attn_ext', [v.ne[0], nHead, nTokens, 1], {
+    src: [
+      q,
+      k,
+      v,
+      cells('first cells', new Int32Array(nTokens)),
+      cells(
+        'visible cells',
+        first.map((from, i) => from + count[i]),
+      ),
+      // The kernel's windows to both sides begin FAR keys before a token's position.
+      cells(
+        'starts of windows',
+        first.map((from) => from + FAR),
+      ),
+    ],
+    params: {
+      scale: 1 / Math.sqrt(headDim),
+      window: -FAR - 1,
+      soft_cap: 0,
+      hd_out: v.ne[0],
+      n_elements: nelements(k),
+      ...unified(undefined),
     },
   });
 }

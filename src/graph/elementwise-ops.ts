@@ -6,7 +6,7 @@ import { checkOptions, checkValue, isPlain, KIND } from '../options.ts';
 import { TYPE } from '../type-traits.ts';
 import { BINARY, GLU, UNARY } from './layout.ts';
 import { isFloat, isTensor, mustBe, mustBeRows, mustBeTensor, mustBeWritable, operand, type Numbers, type Operand } from './operands.ts';
-import { fourDims, must, node, sameShape, type Ne, type Tensor } from './tensor.ts';
+import { fourDims, list, must, node, sameShape, type Ne, type Tensor } from './tensor.ts';
 
 type BinaryName = Exclude<keyof typeof BINARY, 'repeat'>;
 
@@ -22,11 +22,11 @@ function binary(name: BinaryName, x: Operand, y: Operand, inplace: boolean): Ten
   must(
     a.ne.every((n, i) => n % b.ne[i] === 0),
     op,
-    'every dimension of the second must divide that of the first',
+    'expected every dimension of the second tensor to divide that of the first',
     a,
     b,
   );
-  must(!inplace || a.type === TYPE.f32, op, 'only f32 is changed in place', a, b);
+  must(!inplace || a.type === TYPE.f32, op, 'expected f32, because the first tensor is changed in place', a, b);
   if (inplace) mustBeWritable(op, a);
   const init = { name: op, type: a.type === TYPE.f16 ? TYPE.f16 : TYPE.f32, src: [a, b], params: { kind: BINARY[name] }, batch: a.batch };
   return node<'f32' | 'f16'>('binary', a.ne, inplace ? { ...init, nb: a.nb, viewOf: a } : init);
@@ -37,7 +37,7 @@ const spread = (op: string, a: Tensor, b: Tensor): Tensor => {
   must(
     b.ne.every((n, i) => n % a.ne[i] === 0),
     op,
-    'every dimension of the numbers must divide that of the tensor',
+    'expected every dimension of the numbers to divide that of the tensor',
     a,
     b,
   );
@@ -49,7 +49,7 @@ export interface Binary {
   <T extends string>(a: Tensor<T>, b: Operand): Tensor<SumType<T>>;
   (a: Numbers, b: Tensor): Tensor<'f32'>;
 }
-/** The same, but the result is written to a's memory. */
+/** An op of two operands, element by element, that writes its result to a's memory. */
 export type InPlace = (a: Tensor, b: Operand) => Tensor<'f32'>;
 
 const plain = (name: BinaryName): Binary => ((a: Operand, b: Operand) => binary(name, a, b, false)) as Binary;
@@ -90,7 +90,7 @@ export function repeat(a: Tensor, to: readonly number[]): Tensor<'f32'> {
   must(
     ne.every((n, i) => n % a.ne[i] === 0),
     'repeat',
-    `[${ne.join(', ')}] is no multiple`,
+    () => `ne is ${list(ne)}; expected a multiple of the tensor's in every dimension`,
     a,
   );
   return node('binary', ne, { name: 'repeat', src: [undefined, a], params: { kind: BINARY.repeat } });
@@ -189,9 +189,9 @@ const glu =
     const b = alone ? undefined : operand(name, 'up', second);
     if (b) {
       mustBeRows(name, b);
-      must(sameShape(a, b), name, 'gate and up must have one shape', a, b);
-      must(!swapped, name, 'swapped is for gate and up in one tensor; here they are two', a, b);
-    } else must(a.ne[0] % 2 === 0, name, 'a row must hold gate and up, so ne0 is even', a);
+      must(sameShape(a, b), name, 'expected gate and up of one shape', a, b);
+      must(!swapped, name, 'swapped is true, and gate and up are two tensors; expected one tensor with both, or no swapped', a, b);
+    } else must(a.ne[0] % 2 === 0, name, 'expected an even ne0, because a row has gate and up', a);
     const ne: Ne = b ? a.ne : [a.ne[0] / 2, a.ne[1], a.ne[2], a.ne[3]];
     return node('glu', ne, { name, src: b ? [a, b] : [a], params: { kind: GLU[kind], swapped: swapped ? 1 : 0 }, batch: a.batch });
   };

@@ -57,10 +57,10 @@ export function readGroupList({ src, params }: Tensor, values: ArrayLike<number 
       fail(
         i,
         kind === GROUP_LIST.offset
-          ? `ends the group at ${to}, before it begins at ${from}; expected offsets that do not go down`
+          ? `ends the group at ${to}, before it begins at ${from}; expected offsets that do not decrease`
           : `is ${given}; expected a length of at least 0`,
       );
-    if (to > limit) fail(i, `ends the group at ${to}; there are ${limit} ${what}`);
+    if (to > limit) fail(i, `ends the group at ${to}; expected at most ${limit}, the number of ${what}`);
     if (unit > 0 && to % unit !== 0) fail(i, `ends the group at ${to}, within a block; expected a multiple of ${unit}`);
     const range = { group, from, to };
     from = to;

@@ -17,7 +17,7 @@ import { permute, reshape } from './views.ts';
 function idsOf(op: string, given: Operand, like: Tensor, tokens: number): Tensor {
   const ids = ints(op, 'ids', given);
   mustBe(op, ids.type === TYPE.i32, 'i32 ids', like, ids);
-  must(ids.ne[1] === tokens && ids.ne[2] * ids.ne[3] === 1, op, `the ids must be [used, ${tokens}]`, like, ids);
+  must(ids.ne[1] === tokens && ids.ne[2] * ids.ne[3] === 1, op, `expected ids of [used, ${tokens}]`, like, ids);
   return ids;
 }
 
@@ -31,9 +31,9 @@ export function mul_mat_id(as: Tensor, activations: Operand, ids: Operand): Tens
   mustBeTensor('mul_mat_id', 'as', as);
   const b = operand('mul_mat_id', 'b', activations);
   const which = idsOf('mul_mat_id', ids, b, b.ne[2]);
-  must(as.ne[0] === b.ne[0], 'mul_mat_id', `ne0 must agree: ${as.ne[0]} and ${b.ne[0]}`, as, b);
-  must(as.ne[3] * b.ne[3] === 1, 'mul_mat_id', 'there must be three dimensions', as, b);
-  must(which.ne[0] % b.ne[1] === 0, 'mul_mat_id', 'dimension 1 of the activations must divide that of the result', b, which);
+  must(as.ne[0] === b.ne[0], 'mul_mat_id', `ne0 is ${as.ne[0]} and ${b.ne[0]}; expected the same`, as, b);
+  must(as.ne[3] * b.ne[3] === 1, 'mul_mat_id', 'expected three dimensions', as, b);
+  must(which.ne[0] % b.ne[1] === 0, 'mul_mat_id', 'expected ne1 of the activations to divide ne0 of the ids', b, which);
   mustMeet('mul_mat_id', as, b);
   return node('mul_mat_id', [as.ne[1], which.ne[0], b.ne[2], 1], { src: [as, b, which], batch: b.batch });
 }
@@ -50,7 +50,7 @@ export function add_id(a: Tensor, bias: Operand, ids: Operand): Tensor<'f32'> {
   must(
     a.ne[3] === 1 && which.ne[0] === a.ne[1] && rows.ne[0] === a.ne[0] && rows.ne[2] * rows.ne[3] === 1,
     'add_id',
-    'there must be an id for each row, and biases as long as it',
+    'expected an id for each row, and biases as long as a row',
     a,
     rows,
     which,
@@ -98,20 +98,38 @@ export function grouped_matmul(a: Tensor, b: Tensor, group_list: Operand, option
   mustBe(op, given.type === TYPE.i32, 'an i32 list', given);
   const [k, m] = a.ne;
   const byM = split === 'm';
-  must(a.ne[2] * a.ne[3] === 1 && b.ne[0] === k && b.ne[3] === 1, op, `a must be a matrix with the ne0 of b: ${k} and ${b.ne[0]}`, a, b);
-  must(byM || b.ne[2] === 1, op, "with split 'k', b is one matrix", a, b);
+  must(
+    a.ne[2] * a.ne[3] === 1 && b.ne[0] === k && b.ne[3] === 1,
+    op,
+    `ne0 is ${k} and ${b.ne[0]}; expected a matrix a, and b with the same ne0`,
+    a,
+    b,
+  );
+  must(byM || b.ne[2] === 1, op, "split is 'k'; expected one matrix b", a, b);
   mustMeet(op, b, a);
   const groups = byM ? b.ne[2] : given.ne[0];
   if (kind === 'sparse') {
-    must(byM, op, "a sparse list divides columns; with split 'k' give lengths, 0 for groups that have none", given);
-    must(given.ne[0] === 2 && nelements(given) === 2 * given.ne[1], op, 'a sparse list is [2, named]', given);
-  } else must(nelements(given) === groups && given.ne[0] === groups, op, `a list has an element for each of ${groups} groups`, given, b);
+    must(
+      byM,
+      op,
+      "the list is sparse, and split is 'k'; expected lengths, 0 for groups that have none, because a sparse list divides columns",
+      given,
+    );
+    must(given.ne[0] === 2 && nelements(given) === 2 * given.ne[1], op, 'expected a sparse list of [2, number of groups]', given);
+  } else
+    must(
+      nelements(given) === groups && given.ne[0] === groups,
+      op,
+      `expected a list with an element for each of ${groups} groups`,
+      given,
+      b,
+    );
   const rows = optional(op, 'bias', bias);
   if (rows) mustBeRows(op, rows, 'bias');
   must(
     !rows || (rows.ne[0] === b.ne[1] && rows.ne[1] === groups && nelements(rows) === b.ne[1] * groups),
     op,
-    `a bias is [${b.ne[1]}, ${groups}]`,
+    `expected a bias of [${b.ne[1]}, ${groups}]`,
     b,
     rows,
   );
@@ -122,7 +140,7 @@ export function grouped_matmul(a: Tensor, b: Tensor, group_list: Operand, option
   }
   // Rows of types without vec_dot are dequantised.
   const unit = vecDotType(b.type) ? Math.max(b.type.blckSize, vecDotType(b.type)!.blckSize) : 1;
-  must(k % unit === 0, op, `rows of ${k} are no whole blocks of ${unit}`, a, b);
+  must(k % unit === 0, op, `ne0 is ${k}; expected a multiple of ${unit}, the elements of a block`, a, b);
   const y = node('mul_mat_parts', [b.ne[1], m, groups, 1], { src: [b, a, groupList(given, kind, groups, k, unit)] });
   return rows ? add(y, reshape(rows, [b.ne[1], 1, groups])) : y;
 }

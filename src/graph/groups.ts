@@ -16,7 +16,10 @@ export function columnGroups(sizes: readonly number[], alone = false): number[] 
   return sizes.flatMap((n) => Array.from({ length: Math.ceil(n / most) }, (_, i) => Math.min(most, n - i * most)));
 }
 
-/** Most groups that the columns of ids are sorted into; one is for ids out of range. */
+/**
+ * Largest number of groups that the columns of ids can form: one for each matrix in use, one for
+ * ids out of range, and one more for every GROUP_COLUMNS columns, because larger groups are split.
+ */
 export const mostGroups = (ids: Tensor, matrices: number): number =>
   Math.max(ids.ne[0], Math.min(matrices + 1, nelements(ids)) + Math.floor(nelements(ids) / GROUP_COLUMNS));
 

@@ -7,11 +7,11 @@ import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { EPS, isFloat, mustBe, mustBeRows, mustBeTensor, operand, ROW, type Operand } from './operands.ts';
 import { concat, cont, mul_mat } from './ops.ts';
 import { norm } from './row-ops.ts';
-import { fourDims, isContiguous, must, node, type Tensor } from './tensor.ts';
+import { NOT_FIXED, fourDims, isContiguous, must, node, type Tensor } from './tensor.ts';
 import { permute, reshape } from './views.ts';
 
 /** Refuses tensors that follow a batch; the shapes of these ops do not. */
-const mustStand = (op: string, a: Tensor): void => must(!a.batch, op, 'its dimensions follow the batch', a);
+const mustStand = (op: string, a: Tensor): void => must(!a.batch, op, NOT_FIXED, a);
 const dense = <T extends string>(a: Tensor<T>): Tensor<T> => (isContiguous(a) ? a : cont(a));
 
 const PADS: Kind = {
@@ -143,7 +143,7 @@ function columns<T extends ColumnType>(
   const [d0, d1] = both(p.dilation ?? 1);
   const ow = places(x.ne[0], kw, s0, p0, d0);
   const oh = places(x.ne[1], kh, s1, p1, d1);
-  must(ow > 0 && oh > 0, op, 'the kernel is larger than what it moves over', kernel, x);
+  must(ow > 0 && oh > 0, op, 'the kernel is larger than the tensor with its padding; expected at most its size', kernel, x);
   return node('im2col', [kw * kh * x.ne[2], ow, oh, x.ne[3]], {
     type: TYPE[type] as TypeTraits<T>,
     src: [x],
@@ -178,12 +178,12 @@ function mustBeMoved(op: string, kernel: Tensor, x: Tensor, is2D: boolean): void
   mustBeTensor(op, 'kernel', kernel);
   mustBeRows(op, x, 'x');
   mustStand(op, x);
-  if (is2D) must(kernel.ne[2] === x.ne[2], op, 'dimension 2 of both are the channels', kernel, x);
+  if (is2D) must(kernel.ne[2] === x.ne[2], op, 'expected kernel and tensor with the same ne2, the channels', kernel, x);
   else
     must(
       kernel.ne[1] === x.ne[1] && x.ne[3] === 1,
       op,
-      'dimension 1 of both are the channels, and dimension 3 of what the kernel moves over is 1',
+      'expected kernel and tensor with the same ne1, the channels, and ne3 of the tensor to be 1',
       kernel,
       x,
     );
@@ -212,7 +212,7 @@ export function conv_1d(filter: Operand, x: Tensor, options?: Conv1dOptions): Te
   const p = checkOptions<Conv1dOptions>('conv_1d', options, CONV_1D);
   const kernel = kernelOf('conv_1d', filter);
   mustBeMoved('conv_1d', kernel, x, false);
-  must(kernel.ne[3] === 1, 'conv_1d', 'a kernel has three dimensions', kernel, x);
+  must(kernel.ne[3] === 1, 'conv_1d', 'expected a kernel with three dimensions', kernel, x);
   const cols = im2col(kernel, x, { ...p, type: columnsFor(kernel, p.type), is2D: false });
   const [, places, n] = cols.ne;
   const out = kernel.ne[2];

@@ -32,7 +32,7 @@ export function in_sum2(x: Tensor, sums: Tensor, by?: ByExpert): Tensor {
   must(
     sums.ne[0] === x.ne[0] && (!by || (by.counts.ne[0] === sums.ne[1] && by.ids.ne[1] === x.ne[2])),
     'in_sum2',
-    'there must be a sum for each column',
+    'expected a sum for each column; with ids, a count for each expert and ids for each token',
     x,
     sums,
   );

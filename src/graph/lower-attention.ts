@@ -2,22 +2,14 @@
  * Records of attention: the kernel, and the merge of its KV splits. K and V of ordinary tensors are
  * copied into the cache's order first.
  */
-import { alignUp } from '../gguf/types.ts';
+import { alignUp } from '../align.ts';
 import { TYPE } from '../type-traits.ts';
 import { FLASH_TYPES, paddedHeadDim, type KvType } from './attention-ops.ts';
-import {
-  ATTENTION_PARAMS,
-  ATTENTION_ROWS,
-  KV_SPLIT,
-  ATTENTION_SPLIT_TOKENS,
-  ATTENTION_STATE,
-  ATTENTION_BLOCK_VALUES,
-  K_CELLS,
-  KV_STORE_SCRATCH,
-} from './layout.ts';
+import { ATTENTION_BLOCK, ATTENTION_ROWS, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, KV_SPLIT, KV_STORE_SCRATCH, K_CELLS } from './layout.ts';
 import type { Lowering } from './lowering.ts';
 import type { Target } from './packed-products.ts';
 import { temporary, type OpRecord } from './record.ts';
+import { STRUCTURES, wordsOf } from './structures.ts';
 import { SIZES } from '../wasm/sizes.ts';
 import { node, type Ne, type Tensor } from './tensor.ts';
 import { permute, view } from './views.ts';
@@ -49,7 +41,7 @@ export function attentionScratch(hdK: number, hdV: number, { isa }: Target): num
   const states = Math.max(tile * state, widen * Math.max(hdK, hdV)) * f32;
   const merged = item * state * f32;
   const k = Math.max(KV_SPLIT * hdK * f32, SIZES[isa].packedScratch);
-  const v = Math.max(KV_SPLIT * hdV * f32, (hdV / 32) * ATTENTION_BLOCK_VALUES + KV_SPLIT * f32 + 16);
+  const v = Math.max(KV_SPLIT * hdV * f32, (hdV / 32) * ATTENTION_BLOCK.size + KV_SPLIT * f32 + 16);
   return queries + scores + states + merged + k + v;
 }
 
@@ -69,22 +61,22 @@ export function attentionRecords(
     ...temporary('states of KV splits', TYPE.f32, q, [v.ne[0] + ATTENTION_STATE, splits * q.ne[1] * tokens, 1, 1]),
     batch: undefined,
   };
-  const values: { readonly [K in (typeof ATTENTION_PARAMS)[number]]: OpRecord['params'][number] } = {
-    scale: { f: p.scale },
+  const values: { readonly [name in keyof typeof STRUCTURES.AttentionParams]: number } = {
+    scale: p.scale,
     hd_k: k.ne[0],
     cells: k.ne[1],
     n_head_kv: k.ne[2],
     window: p.window,
-    soft_cap: { f: p.soft_cap },
+    soft_cap: p.soft_cap,
     splits,
     hd_v: v.ne[0],
     hd_out: p.hd_out,
     unified: p.unified,
-    phi: { f: p.phi },
+    phi: p.phi,
     rot_k: p.rot_k ?? 0,
     rot_v: p.rot_v ?? 0,
   };
-  const params = ATTENTION_PARAMS.map((name) => values[name]);
+  const params = wordsOf(STRUCTURES.AttentionParams, values);
   const src = [q, k, v, first, visible, states, bias, slopes, sinks];
   const scratch = attentionScratch(k.ne[0], v.ne[0], target);
   const kept = (t: Tensor, rotated: unknown): string => `${rotated ? 'rotated ' : ''}${t.type.name}`;
@@ -102,7 +94,9 @@ const batchOf = (t: Tensor, i: number): Tensor =>
 /** Lowers ggml_flash_attn_ext. */
 export function pushFlashAttn(t: Tensor, lowering: Lowering): void {
   const [q, k, v, first, visible, given, slopes, sinks] = t.src as readonly Tensor[];
-  const mask = given && lowering.rowsOf(given, given.type);
+  // Positions, of flash_attn_runs, are one row for all heads and batches.
+  const positions = given?.type === TYPE.i32 ? given : undefined;
+  const mask = positions ?? (given && lowering.rowsOf(given, given.type));
   const f32 = (x: Tensor): Tensor => lowering.rowsOf(x, TYPE.f32);
   const kept = (x: Tensor): KvType => FLASH_TYPES.find((name) => name === x.type.name) ?? (x.type.blckSize > 1 ? 'q8_0' : 'f32');
   const pack = (x: Tensor, order: 'k' | 'v', batch: number): Tensor => {
@@ -115,7 +109,7 @@ export function pushFlashAttn(t: Tensor, lowering: Lowering): void {
       dst: cache,
       src: [permute(batchOf(f32(x), batch), 0, 2, 1, 3)],
       params: [hd, cells, order === 'v' ? 1 : 0],
-      scratch: KV_STORE_SCRATCH,
+      scratch: KV_STORE_SCRATCH.size + lowering.quantizeWork,
       how: `${x.type.name} packed as ${type}`,
     });
     return cache;

@@ -2,9 +2,8 @@
  * Record of a recurrent layer. If an op's result is followed by its states (recurrent-ops.ts), the
  * kernel writes to two views of the result.
  */
-import { RECURRENT_CHUNK } from './layout.ts';
+import { MOST_TAPS, RECURRENT_CHUNK } from './layout.ts';
 import type { OpRecord } from './record.ts';
-import { MOST_TAPS } from './recurrent.ts';
 import { nelements, node, type Ne, type Tensor } from './tensor.ts';
 
 /** @param f32 gives the tensor with contiguous rows of f32, converted if necessary */

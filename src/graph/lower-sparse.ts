@@ -1,6 +1,6 @@
 /** Records of products with selected rows (sparse-ops.ts). */
 import { rowSize, TYPE } from '../type-traits.ts';
-import { ACC_BYTES, AXPY_SCRATCH, PLAIN_ROWS, ROW_BLOCK, SPARSE_LIST_BYTES, SPARSE_TURN } from './layout.ts';
+import { AXPY_SCRATCH, ROW_BLOCK, SPARSE_SCRATCH, SPARSE_TURN } from './layout.ts';
 import type { Lowering } from './lowering.ts';
 import { actType } from './packed-products.ts';
 import { temporary } from './record.ts';
@@ -43,22 +43,22 @@ export function pushSparse(t: Tensor, lowering: Lowering): void {
       src: [w, lowering.rowsOf(x, TYPE.f32), ...counting, dense],
       params: [...params, type?.id ?? 0, dense ? lowering.fetched(dense) : 0],
       // Holds a column in the form that packed products read, and their scratch.
-      scratch: Math.max(AXPY_SCRATCH, type ? rowSize(type, x.ne[0]) + scratch : 0),
+      scratch: Math.max(AXPY_SCRATCH.size, type ? rowSize(type, x.ne[0]) + scratch : 0),
       how: `${w.type.name} rows of ${which} in f32${turns}`,
     });
   } else {
     const type = actType(w.type, target);
     const packed = w.layout === 'packed';
-    const plain = !packed && PLAIN_ROWS.includes(w.type.name);
+    const plain = !packed && w.type.kernels?.plainRows === true;
     const rows = packed ? `row blocks of ${ROW_BLOCK}` : plain ? 'rows_8x1, single rows' : `single rows, packed ${ROW_BLOCK} at a time,`;
     lowering.push({
       code: 'MUL_MAT_SPARSE',
       dst: t,
-      src: [w, lowering.apart(x, type), ...counting, dense, times && lowering.rowsOf(times, TYPE.f32)],
+      src: [w, lowering.separateColumns(x, type), ...counting, dense, times && lowering.rowsOf(times, TYPE.f32)],
       params: [...params, dense ? lowering.fetched(dense) : 0, plain ? bundled(w) : 0],
-      // After the sums of a row block and a list: scratch of the row block's product, and space for
-      // 16 rows, twice, to pack them.
-      scratch: ACC_BYTES + SPARSE_LIST_BYTES + scratch + (packed || plain ? 0 : 2 * ROW_BLOCK * rowSize(w.type, w.ne[0])),
+      // After the kernel's own: scratch of a row block's product, and space for 16 rows, twice, to
+      // pack them.
+      scratch: SPARSE_SCRATCH.size + scratch + (packed || plain ? 0 : 2 * ROW_BLOCK * rowSize(w.type, w.ne[0])),
       how: `${w.type.name} x ${type.name}: ${rows} of ${which}${turns}`,
     });
   }

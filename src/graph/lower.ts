@@ -9,7 +9,7 @@ import { recurrentRecord } from './lower-recurrent.ts';
 import { pushSparse } from './lower-sparse.ts';
 import { BINARY, COPY, KV_STORE_SCRATCH } from './layout.ts';
 import { Lowering } from './lowering.ts';
-import { chooseMulMat } from './mul-mat-ways.ts';
+import { chooseMulMat } from './mul-mat-kernels.ts';
 import type { Target } from './packed-products.ts';
 import type { OpRecord } from './record.ts';
 import { baseOf, hasContiguousRows, node, sameShape, type Tensor } from './tensor.ts';
@@ -24,8 +24,8 @@ export function lower(nodes: readonly Tensor[], target: Target): OpRecord[] {
   const lowering = new Lowering(nodes, target);
   const steps = nodes.filter((n) => n.op !== 'leaf' && n.op !== 'view');
   for (const [i, t] of steps.entries()) {
-    const way = Object.hasOwn(OPS, t.op) ? OPS[t.op] : undefined;
-    if (way) way(lowering, t, { before: steps[i - 1], next: steps[i + 1] });
+    const lowerOp = Object.hasOwn(OPS, t.op) ? OPS[t.op] : undefined;
+    if (lowerOp) lowerOp(lowering, t, { before: steps[i - 1], next: steps[i + 1] });
     else lowering.byRow(t);
   }
   return lowering.records;
@@ -39,28 +39,28 @@ const partOf = (t: Tensor, { ne, batch }: Tensor, viewOffset = 0): Tensor =>
 
 const mulMat: Lower = (l, t) => {
   const [a, b] = operands(t);
-  const way = chooseMulMat(a, b, t.params.f32 === 1, l.target);
+  const kernel = chooseMulMat(a, b, t.params.f32 === 1, l.target);
   l.push({
-    code: way.code,
+    code: kernel.code,
     dst: t,
-    src: [l.rowsOf(a, way.src0), l.rowsOf(b, way.src1)],
+    src: [l.rowsOf(a, kernel.src0), l.rowsOf(b, kernel.src1)],
     params: [0, l.fetched(a)],
-    how: way.how,
-    scratch: way.code === 'MUL_MAT_PACKED' ? l.packedScratch : 0,
+    how: kernel.how,
+    scratch: kernel.code === 'MUL_MAT_PACKED' ? l.packedScratch : 0,
   });
 };
 
 const mulMatId: Lower = (l, t) => {
   const [a, b, ids] = operands(t);
-  const way = chooseMulMat(a, b, false, l.target, ids);
-  const packed = way.code === 'MUL_MAT_PACKED';
-  const x = packed ? l.inGroups(b, way.src1, ids, a.ne[2]) : l.rowsOf(b, way.src1);
+  const kernel = chooseMulMat(a, b, false, l.target, ids);
+  const packed = kernel.code === 'MUL_MAT_PACKED';
+  const x = packed ? l.inGroups(b, kernel.src1, ids, a.ne[2]) : l.rowsOf(b, kernel.src1);
   l.push({
-    code: way.code,
+    code: kernel.code,
     dst: t,
-    src: [l.rowsOf(a, way.src0), x, l.groupsOf(ids, a.ne[2])],
+    src: [l.rowsOf(a, kernel.src0), x, l.groupsOf(ids, a.ne[2])],
     params: [b.ne[1], l.fetched(a)],
-    how: way.how,
+    how: kernel.how,
     scratch: packed ? l.packedScratch : 0,
   });
 };
@@ -96,7 +96,7 @@ const kvStore: Lower = (l, t) => {
     dst: cache,
     src: [l.rowsOf(a, TYPE.f32), cells],
     params: [cache.ne[0], cache.ne[1], v, rotation],
-    scratch: KV_STORE_SCRATCH + (rotation ? 4 * a.ne[0] : 0),
+    scratch: KV_STORE_SCRATCH.size + l.quantizeWork + (rotation ? 4 * a.ne[0] : 0),
   });
 };
 
@@ -137,8 +137,14 @@ const OPS: { readonly [op in Tensor['op']]?: Lower } = {
   axpy: (l, t) => pushSparse(t, l),
   mul_mat_parts(l, t) {
     const [a, b, parts] = operands(t);
-    const way = chooseMulMat(a, b, false, l.target);
-    l.push({ code: 'MUL_MAT_PARTS', dst: t, src: [l.rowsOf(a, way.src0), l.rowsOf(b, way.src1), parts], params: [], how: way.how });
+    const kernel = chooseMulMat(a, b, false, l.target);
+    l.push({
+      code: 'MUL_MAT_PARTS',
+      dst: t,
+      src: [l.rowsOf(a, kernel.src0), l.rowsOf(b, kernel.src1), parts],
+      params: [],
+      how: kernel.how,
+    });
   },
   group_list(l, t) {
     const { kind, groups, limit, unit } = t.params;

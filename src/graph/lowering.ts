@@ -1,6 +1,6 @@
 /** State of lowering: the records so far, and the derived tensors that they read. */
 import { QuantletError } from '../errors.ts';
-import { alignUp } from '../gguf/types.ts';
+import { alignUp } from '../align.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
 import { SIZES } from '../wasm/sizes.ts';
 import { mostGroups } from './groups.ts';
@@ -166,10 +166,10 @@ export class Lowering {
   }
 
   /** Columns for products that take one at a time: each as a matrix of its own. */
-  apart(columns: Tensor, type: TypeTraits): Tensor {
+  separateColumns(columns: Tensor, type: TypeTraits): Tensor {
     const x = this.rowsOf(columns, columns.type);
     const each = (): Tensor => view(x, [x.ne[0], 1, x.ne[1]], { nb: [x.nb[1], x.nb[1]] }, x.batch && { dim: 2, by: x.batch.by });
-    return this.rowsOf(this.once(x, 'columns apart', undefined, each), type);
+    return this.rowsOf(this.once(x, 'separate columns', undefined, each), type);
   }
 
   /**
@@ -190,7 +190,11 @@ export class Lowering {
   byRow(t: Tensor): void {
     const code = t.op.toUpperCase() as OpCode;
     const row = Object.hasOwn(KERNELS, code) ? KERNELS[code] : undefined;
-    if (!row?.params) throw new QuantletError('ERR_INVALID_ARGUMENT', `no kernel for ${shape(t)}`);
+    if (!row?.params)
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `no kernel for ${shape(t)}; expected a row ${code} with params in src/graph/kernels.ts`,
+      );
     const params = row.params.map((p) => (typeof p === 'string' ? t.params[p] : { f: t.params[p.f] }));
     const write = (dst: Tensor): void => this.push({ code, dst, src: t.src.map((s) => this.f32(s)), params, scratch: row.scratch });
     if (t.type === TYPE.i32) write(t);

@@ -2,7 +2,7 @@
 import { QuantletError, tell } from '../errors.ts';
 import { KIND, required, type Kind } from '../options.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
-import { constant, must, overlapsItself, shape, type Ne, type Tensor } from './tensor.ts';
+import { constant, list, must, overlapsItself, shape, type Ne, type Tensor } from './tensor.ts';
 
 /**
  * A number, a typed array or a list (one dimension), lists of lists (the innermost is dimension 0).
@@ -40,7 +40,7 @@ const isNumbers = (value: unknown): value is Numbers => typeof value === 'number
 export const EPS: Kind = required({ ...KIND.atLeast0, expected: 'a number of at least 0; models bring their own, mostly 1e-5 or 1e-6' });
 
 export const OPERAND: Kind = { is: (v) => isTensor(v) || isNumbers(v), expected: 'a tensor, a number or a list of numbers' };
-/** The same without single numbers, for operands that a number cannot stand for. */
+/** An operand for which a single number makes no sense. */
 export const ROW: Kind = { is: (v) => isTensor(v) || isList(v), expected: 'a tensor or a list of numbers' };
 
 export const TENSOR: Kind = { is: isTensor, expected: 'a tensor' };
@@ -91,15 +91,15 @@ export function operand(op: string, name: string, value: unknown, type: TypeTrai
   if (isTensor(value)) return value;
   if (!isNumbers(value)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${name} is ${tell(value)}; expected ${OPERAND.expected}`);
   const { ne, values } = flatten(`${op}: ${name}`, value);
-  const list = Array.from(values, Number);
-  const far = type === TYPE.i32 ? list.findIndex((v) => (v | 0) !== v) : -1;
+  const numbers = Array.from(values, Number);
+  const far = type === TYPE.i32 ? numbers.findIndex((v) => (v | 0) !== v) : -1;
   if (far >= 0)
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${name}: element ${far} is ${list[far]}; expected whole numbers of 32 bits`);
-  const bytes = new Uint8Array((type === TYPE.i32 ? Int32Array.from(list) : Float32Array.from(list)).buffer);
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${name}: element ${far} is ${numbers[far]}; expected whole numbers of 32 bits`);
+  const bytes = new Uint8Array((type === TYPE.i32 ? Int32Array.from(numbers) : Float32Array.from(numbers)).buffer);
   return constant(name, type, ne, () => bytes);
 }
 
-/** The same for an option, which may be undefined. */
+/** operand() for an option, which may be undefined. */
 export const optional = (op: string, name: string, value: Operand | undefined): Tensor | undefined =>
   value === undefined ? undefined : operand(op, name, value);
 
@@ -129,7 +129,7 @@ export const mustBeWritable = (op: string, t: Tensor): void =>
   must(
     !overlapsItself(t),
     op,
-    `is written, and its strides [${t.nb.join(', ')}] put several elements in one place; write a tensor or a view without repeats`,
+    () => `strides are ${list(t.nb)}; expected a tensor or a view whose elements do not overlap, because it is written`,
     t,
   );
 

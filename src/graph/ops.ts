@@ -36,7 +36,7 @@ export function get_rows(a: Tensor, rows: Operand): Tensor<'f32'> {
   must(
     ids.ne[1] === a.ne[2] && ids.ne[2] === a.ne[3] && ids.ne[3] === 1,
     'get_rows',
-    'dimensions 1 and 2 of the ids must be dimensions 2 and 3 of the table',
+    'expected ne1 and ne2 of the ids to be ne2 and ne3 of the table',
     a,
     ids,
   );
@@ -67,7 +67,7 @@ export function set_rows<T extends string>(a: Tensor<T>, rows: Operand, to: Oper
       b.ne[2] % ids.ne[1] === 0 &&
       b.ne[3] % ids.ne[2] === 0,
     'set_rows',
-    'rows, batches and ids must agree',
+    'expected the same ne0, ne2 and ne3, an id for each row of the second, and ids whose ne1 and ne2 divide its ne2 and ne3',
     a,
     b,
     ids,
@@ -80,14 +80,14 @@ export function set_rows<T extends string>(a: Tensor<T>, rows: Operand, to: Oper
  * ggml_cpy: writes the elements of a, in order, to those of b, in b's type, and returns b.
  * `a` may have any type and strides.
  * `b` has any shape with as many elements, any strides without repeats, and may overlap a.
- * Its type is that of a, or one with a quantiser. Only IQ1, IQ2 and IQ3 have none here, but in
- * `quantlet quantize`. q2_K to q6_K, iq4_nl and iq4_xs search for their scales, so they take much
- * longer than the others.
+ * Its type is that of a, or one with a quantiser. (Types without are IQ1, IQ2 and IQ3, which only
+ * `quantlet quantize` writes.) q2_K to q6_K, iq4_nl and iq4_xs search for their scales, so they take
+ * much longer than the others.
  */
 export function cpy<T extends string>(from: Operand, b: Tensor<T>): Tensor<T> {
   mustBeTensor('cpy', 'b', b);
   const a = operand('cpy', 'a', from);
-  must(nelements(a) === nelements(b), 'cpy', 'the numbers of elements differ', a, b);
+  must(nelements(a) === nelements(b), 'cpy', 'expected the same number of elements', a, b);
   mustBe('cpy', a.type === b.type || FROM_FLOAT.includes(b.type.name as TypeName), `the same type or ${FROM_FLOAT.join(', ')}`, a, b);
   if (a.type !== b.type) mustBeReadable('cpy', a, b);
   mustBeWritable('cpy', b);
@@ -100,12 +100,14 @@ export function cast<T extends TypeName>(a: Tensor, to: T): Tensor<T> {
   const type = typeNamed(to) as TypeTraits<T> | undefined;
   const fits = type !== undefined && (a.type.id === type.id || FROM_FLOAT.includes(to));
   if (!fits)
-    throw new QuantletError(
-      'ERR_UNSUPPORTED_TYPE',
-      `cast: ${shape(a)}: there is no conversion to ${tell(to)}; expected ${FROM_FLOAT.join(', ')}`,
-    );
+    throw new QuantletError('ERR_UNSUPPORTED_TYPE', `cast: ${shape(a)}: type is ${tell(to)}; expected one of ${FROM_FLOAT.join(', ')}`);
   if (a.type.id !== type.id) mustBeReadable('cast', a);
-  must(a.ne[0] % type.blckSize === 0, 'cast', `rows of ${a.ne[0]} are no whole blocks of ${type.name} (${type.blckSize})`, a);
+  must(
+    a.ne[0] % type.blckSize === 0,
+    'cast',
+    `ne0 is ${a.ne[0]}; expected a multiple of ${type.blckSize}, the elements of a block of ${type.name}`,
+    a,
+  );
   return copyOf(a, type);
 }
 
@@ -127,12 +129,12 @@ export function concat<T extends string>(a: Tensor<T>, b: Tensor<T>, dim: number
   must(
     [0, 1, 2, 3].includes(dim) && a.ne.every((n, i) => i === dim || n === b.ne[i]),
     'concat',
-    `all dimensions but ${tell(dim)} must agree`,
+    `dim is ${tell(dim)}; expected 0 to 3, and tensors that differ in this dimension at most`,
     a,
     b,
   );
   mustBe('concat', a.type === b.type && a.type.blckSize === 1, 'two of one unquantised type', a, b);
-  must(!a.batch || a.batch.dim !== dim, 'concat', `dimension ${dim} follows the batch`, a, b);
+  must(!a.batch || a.batch.dim !== dim, 'concat', `dimension ${dim} follows the batch; expected a fixed one`, a, b);
   return node('concat', a.ne.map((n, i) => (i === dim ? n + b.ne[i] : n)) as unknown as Ne, {
     type: a.type,
     src: [a, b],
@@ -157,11 +159,11 @@ export function mul_mat(a: Tensor, activations: Operand, options?: MulMatOptions
   mustBeTensor('mul_mat', 'a', a);
   const { precision } = checkOptions<MulMatOptions>('mul_mat', options, { precision: oneOf('f32') });
   const b = operand('mul_mat', 'b', activations);
-  must(a.ne[0] === b.ne[0], 'mul_mat', `ne0 must agree: ${a.ne[0]} and ${b.ne[0]}`, a, b);
+  must(a.ne[0] === b.ne[0], 'mul_mat', `ne0 is ${a.ne[0]} and ${b.ne[0]}; expected the same`, a, b);
   must(
     b.ne[2] % a.ne[2] === 0 && b.ne[3] % a.ne[3] === 0,
     'mul_mat',
-    'dimensions 2 and 3 of the first must divide those of the second',
+    'expected ne2 and ne3 of the first to divide those of the second',
     a,
     b,
   );

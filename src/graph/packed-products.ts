@@ -5,7 +5,7 @@
 import { forIsa, type ActLayout, type Isa, type Loop } from '../packed-format.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { SIZES } from '../wasm/sizes.ts';
-import { ACT_4, ACT_64, ACT_64_BLOCK, ACT_BLOCK, ACT_COLUMNS, ACT_K, ACT_K_BLOCK, ACT_LAYOUTS, MOST_FEW, TYPE_ACT } from './layout.ts';
+import { ACT, ACT_4, ACT_64, ACT_64_BLOCK, ACT_BLOCK, ACT_COLUMNS, ACT_K, ACT_K_BLOCK, MOST_FEW, TYPE_ACT } from './layout.ts';
 
 const FLAG_OF_BLOCK = { [ACT_BLOCK]: 0, [ACT_64_BLOCK]: ACT_64, [ACT_K_BLOCK]: ACT_K } as const;
 const BLOCK_NAME = { [ACT_BLOCK]: '', [ACT_64_BLOCK]: ' in blocks of 64', [ACT_K_BLOCK]: ' in super-blocks' } as const;
@@ -30,7 +30,7 @@ export function actType({ kernels }: TypeTraits, { isa, actBits: bits = 8 }: Tar
   const layout = forIsa(act, isa);
   const key = [isa, layout, actBlock, bits].join();
   const type = acts.get(key) ?? {
-    id: TYPE_ACT + FLAG_OF_BLOCK[actBlock] + ACT_LAYOUTS[layout] + (bits === 4 ? ACT_4 : 0),
+    id: TYPE_ACT + FLAG_OF_BLOCK[actBlock] + ACT[layout] + (bits === 4 ? ACT_4 : 0),
     name: `${bits === 4 ? '4-bit ' : ''}activations${BLOCK_NAME[actBlock]}`,
     blckSize: actBlock,
     typeSize: (actBlock / ACT_BLOCK) * SIZES[isa].actBytes[layout],

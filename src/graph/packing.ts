@@ -2,7 +2,7 @@
  * Packing of matrices for the packed GEMM and GEMV (assembly/matmul/): which can be packed, which
  * ops can read them then, and the record that packs one.
  */
-import { alignUp } from '../gguf/types.ts';
+import { alignUp } from '../align.ts';
 import { isMx, rowSize, type TypeTraits } from '../type-traits.ts';
 import { ACT_BLOCK, ROW_BLOCK } from './layout.ts';
 import type { OpRecord } from './record.ts';

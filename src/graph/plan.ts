@@ -3,12 +3,13 @@
  * made once per model; a step changes only n_tokens and n_outputs (begin() in
  * assembly/runtime/compute.ts).
  */
-import { alignUp } from '../gguf/types.ts';
+import { alignUp } from '../align.ts';
 import { ALIGN, createAllocator } from '../wasm/allocator.ts';
 import { CODE } from './kernels.ts';
-import { LAYOUT, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE } from './layout.ts';
+import { BATCH_COUNT, LAYOUT, OP_BARRIER, RANGES } from './layout.ts';
 import type { OpRecord } from './lower.ts';
-import { baseOf, BATCH_COUNTS, nbytes, type Tensor } from './tensor.ts';
+import { OP, OP_SIZE, PLAN, PLAN_SIZE, TENSOR, TENSOR_SIZE } from './structures.ts';
+import { baseOf, nbytes, type Tensor } from './tensor.ts';
 
 /**
  * Nodes that the roots need, each once, sources first, in the order of the roots
@@ -190,7 +191,7 @@ export function encodePlan(plan: GraphPlan, at: number, scratchAt: number): Uint
     u32.set(t.nb, w + TENSOR.nb);
     u32[w + TENSOR.data] = t.data;
     if (t.batch) {
-      u32.set([at + (w + TENSOR.ne + t.batch.dim) * 4, BATCH_COUNTS.indexOf(t.batch.by)], dimsAt / 4 + 2 * nDims++);
+      u32.set([at + (w + TENSOR.ne + t.batch.dim) * 4, BATCH_COUNT[t.batch.by]], dimsAt / 4 + 2 * nDims++);
     }
   }
   const meet = barriers(records);
@@ -203,15 +204,15 @@ export function encodePlan(plan: GraphPlan, at: number, scratchAt: number): Uint
     // A linked list: each form has the address of the next.
     r.casts?.forEach((t, k) => (u32[k === 0 ? w + OP.casts : (address.get(r.casts![k - 1])! - at) / 4 + TENSOR.next] = address.get(t)!));
     u32[w + OP.cursor] = at + cursorsAt + i * 4;
-    r.params.forEach((p, k) => (typeof p === 'number' ? (u32[w + OP.params + k] = p) : (f32[w + OP.params + k] = p.f)));
+    r.params.forEach((p, k) => (typeof p === 'number' ? (u32[w + OP.p + k] = p) : (f32[w + OP.p + k] = p.f)));
   }
-  u32[PLAN.nOps] = records.length;
+  u32[PLAN.n_ops] = records.length;
   u32[PLAN.ops] = at + opsAt;
-  u32[PLAN.nDims] = nDims;
+  u32[PLAN.n_dims] = nDims;
   u32[PLAN.dims] = at + dimsAt;
-  u32[PLAN.cursorBytes] = cursorBytes;
+  u32[PLAN.cursor_bytes] = cursorBytes;
   u32[PLAN.cursors] = at + cursorsAt;
   u32[PLAN.scratch] = scratchAt;
-  u32[PLAN.scratchSize] = scratchSize;
+  u32[PLAN.scratch_size] = scratchSize;
   return bytes;
 }

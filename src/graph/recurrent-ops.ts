@@ -3,7 +3,8 @@ import { TYPE } from '../type-traits.ts';
 import { softplus } from './elementwise-ops.ts';
 import { ints, mustBeRows, operand, type Operand } from './operands.ts';
 import { cont, get_rows } from './ops.ts';
-import { convNode, delta_net, RUN_WORDS, selective_scan } from './recurrent.ts';
+import { RUN_WORDS } from './layout.ts';
+import { convNode, delta_net, selective_scan } from './recurrent.ts';
 import { constant, isContiguous, must, nelements, node, type Tensor } from './tensor.ts';
 import { permute, reshape, view } from './views.ts';
 

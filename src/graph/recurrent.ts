@@ -3,25 +3,18 @@
  * continue from (assembly/ops/recurrent.ts). recurrent-ops.ts has the same over ordinary tensors,
  * as in ggml.
  */
+import { MOST_TAPS } from './layout.ts';
 import { mustBeRows } from './operands.ts';
 import { must, node, type Tensor } from './tensor.ts';
 import { permute, reshape } from './views.ts';
-
-/**
- * i32 words of a run: number of tokens, the cell that they continue from (below 0: from zeros), the
- * cell for their state.
- */
-export const RUN_WORDS = 3;
-/** Most rows of a convolution's kernel (assembly/ops/recurrent.ts keeps this many pointers). */
-export const MOST_TAPS = 16;
 
 /** Cells that a step's tokens read states from and write states to. */
 export interface StateCells {
   /** f32 [..., cells]: states that are read. */
   readonly from: Tensor;
   /**
-   * The same shape, possibly the same memory: states that are written. undefined: nothing, or the
-   * part after the result (ssm_scan, gated_delta_net).
+   * States that are written: in the shape of `from`, possibly its memory. undefined: nothing, or
+   * the part after the result (ssm_scan, gated_delta_net).
    */
   readonly to: Tensor | undefined;
   /** i32 [RUN_WORDS, runs]. */
@@ -44,7 +37,10 @@ export function causal_conv(x: Tensor, weight: Tensor, states: StateCells, optio
   return reshape(y, x.ne, x.batch);
 }
 
-/** The same, with tokens in dimension 2 and sequences in dimension 3 of x and of the result. */
+/**
+ * causal_conv() as a node, with tokens in dimension 2 and sequences in dimension 3 of x and of the
+ * result.
+ */
 export function convNode(
   x: Tensor,
   weight: Tensor,
@@ -80,21 +76,21 @@ export function selective_scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: T
   must(
     dt.ne[0] === 1 && dt.ne[1] === heads && dt.ne[2] === tokens && dt.ne[3] === sequences,
     'ssm_scan',
-    'dt must have a number for each head and token',
+    'expected dt with a number for each head and token',
     x,
     dt,
   );
   must(
     (A.ne[0] === 1 || A.ne[0] === dState) && A.ne[1] === heads && A.ne[2] * A.ne[3] === 1,
     'ssm_scan',
-    'A must have one decay for each head, or one for each element of its state',
+    'expected A with one decay for each head, or one for each element of its state',
     A,
     B,
   );
   must(
     B.ne.every((n, i) => n === C.ne[i]) && heads % groups === 0 && B.ne[2] === tokens && B.ne[3] === sequences,
     'ssm_scan',
-    "B and C must have one shape, x's tokens, and groups that divide the heads",
+    "expected B and C of one shape, with x's tokens, and with groups that divide the heads",
     x,
     B,
     C,
@@ -102,7 +98,7 @@ export function selective_scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: T
   must(
     dState % 4 === 0 && from.ne[0] === dState && from.ne[1] === dim && from.ne[2] === heads,
     'ssm_scan',
-    'states must be [d_state, dim, n_head, cells], and d_state a multiple of 4',
+    'expected states of [d_state, dim, n_head, cells], and a d_state that is a multiple of 4',
     from,
     x,
     B,
@@ -126,7 +122,7 @@ export function delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tens
   must(
     n % 4 === 0 && alike(q, n) && alike(k, n),
     'gated_delta_net',
-    "q and k must have v's rows, of a multiple of 4, its tokens, and heads that divide its heads",
+    "expected q and k with rows as long as v's (a multiple of 4), v's tokens, and heads that divide v's",
     q,
     k,
     v,
@@ -134,11 +130,17 @@ export function delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tens
   must(
     (alike(g, 1) || alike(g, n)) && g.ne[1] === heads && alike(beta, 1) && beta.ne[1] === heads,
     'gated_delta_net',
-    'g and beta must have one number for each head and token, or g one for each of a row',
+    'expected g and beta with one number for each head and token, or g with one for each element of a row',
     g,
     beta,
     v,
   );
-  must(from.ne[0] === n && from.ne[1] === n && from.ne[2] === heads, 'gated_delta_net', 'states must be [n, n, n_head, cells]', from, v);
+  must(
+    from.ne[0] === n && from.ne[1] === n && from.ne[2] === heads,
+    'gated_delta_net',
+    'expected states of [n, n, n_head, cells]',
+    from,
+    v,
+  );
   return node('gated_delta_net', v.ne, { src: [q, k, v, g, beta, from, runs, to], params: { scale: 1 / Math.sqrt(n) }, batch: v.batch });
 }

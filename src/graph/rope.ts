@@ -18,8 +18,8 @@ export function rope<T extends string>(
   { mode = 'normal' }: { readonly mode?: RopeMode | undefined } = {},
 ): Tensor<T> {
   mustBeRows('rope', a);
-  must(table.ne[0] <= a.ne[0] && table.ne[0] % 2 === 0, 'rope', 'the table rotates an even number of dimensions of at most ne0', a, table);
-  must(pos.ne[0] === a.ne[2] && nelements(pos) === pos.ne[0], 'rope', 'one position for each of dimension 2', a, pos);
+  must(table.ne[0] <= a.ne[0] && table.ne[0] % 2 === 0, 'rope', 'expected a table for an even number of dimensions, at most ne0', a, table);
+  must(pos.ne[0] === a.ne[2] && nelements(pos) === pos.ne[0], 'rope', 'expected ne2 positions', a, pos);
   mustBe(
     'rope',
     pos.type === TYPE.i32 && table.type === TYPE.f32 && isContiguous(table),

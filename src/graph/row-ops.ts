@@ -4,7 +4,7 @@ import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { slopesOf } from './alibi.ts';
 import { isFwhtSize } from './fwht-size.ts';
 import { EPS, ints, isFloat, mustBe, mustBeRows, mustBeWritable, operand, OPERAND, optional, ROW, type Operand } from './operands.ts';
-import { must, nelements, node, sameShape, type BatchDim, type Tensor } from './tensor.ts';
+import { NOT_FIXED, must, nelements, node, sameShape, type BatchDim, type Tensor } from './tensor.ts';
 import { reshape } from './views.ts';
 
 export interface L2NormOptions {
@@ -33,7 +33,7 @@ function normNode(op: 'norm' | 'rms_norm' | 'l2_norm', a: Tensor, { eps, ...rows
   for (const w of [weight, bias]) {
     if (!w) continue;
     mustBe(op, isFloat(w), 'f32, f16 or bf16', a, w);
-    must(w.ne[0] === a.ne[0] && nelements(w) === w.ne[0], op, 'weight and bias are one row of the same length', a, w);
+    must(w.ne[0] === a.ne[0] && nelements(w) === w.ne[0], op, 'expected one row of ne0 numbers for weight and bias', a, w);
   }
   return node(op, a.ne, { src: [a, weight, bias], params: { eps }, batch: a.batch });
 }
@@ -77,7 +77,9 @@ function fwhtNode(op: 'fwht' | 'fwht_inplace', a: Tensor, options: FwhtOptions |
  * symmetric matrix of order m (Paley's second construction) and Sylvester's.
  */
 export const fwht = (a: Tensor, options?: FwhtOptions): Tensor<'f32'> => fwhtNode('fwht', a, options);
-/** The same for f32, but a's memory gets the result; no op may need a's old values afterwards. */
+/**
+ * fwht() of f32 whose result replaces `a` in its memory; no op may need a's old values afterwards.
+ */
 export const fwht_inplace = (a: Tensor, options?: FwhtOptions): Tensor<'f32'> => fwhtNode('fwht_inplace', a, options);
 
 export interface SoftMaxOptions {
@@ -107,12 +109,12 @@ export function soft_max(a: Tensor, options?: SoftMaxOptions): Tensor<'f32'> {
     must(
       mask.ne[0] === a.ne[0] && mask.ne[1] >= a.ne[1] && a.ne[2] % mask.ne[2] === 0 && a.ne[3] % mask.ne[3] === 0,
       'soft_max',
-      'the mask has ne0 columns, at least ne1 rows, and divides dimensions 2 and 3',
+      'expected a mask with ne0 columns and at least ne1 rows, whose ne2 and ne3 divide those of the tensor',
       a,
       mask,
     );
   }
-  must(maxBias === 0 || mask !== undefined, 'soft_max', 'maxBias scales a mask, and there is none', a);
+  must(maxBias === 0 || mask !== undefined, 'soft_max', 'maxBias is given without a mask; expected both, because it scales the mask', a);
   return node('soft_max', a.ne, {
     src: [a, mask, maxBias > 0 ? slopesOf(a.ne[2], maxBias) : undefined],
     params: { scale: s },
@@ -154,7 +156,7 @@ export function mean(a: Tensor): Tensor<'f32'> {
  */
 export function sum(a: Tensor): Tensor<'f32'> {
   mustBeRows('sum', a);
-  must(!a.batch, 'sum', 'its dimensions follow the batch', a);
+  must(!a.batch, 'sum', NOT_FIXED, a);
   const rows = sum_rows(a);
   const n = nelements(rows);
   return n === 1 ? rows : sum_rows(reshape(rows, [n]));
@@ -182,7 +184,7 @@ export function argsort(a: Tensor, options?: ArgsortOptions): Tensor<'i32'> {
 export function top_k(a: Tensor, k: number): Tensor<'i32'> {
   mustBeRows('top_k', a);
   checkValue('top_k', 'k', k, KIND.size);
-  must(k <= a.ne[0], 'top_k', `k is ${k}; a row has ${a.ne[0]}`, a);
+  must(k <= a.ne[0], 'top_k', `k is ${k}; expected at most the ${a.ne[0]} elements of a row`, a);
   return rowsTo('top_k', 'top_k', TYPE.i32, a, k, { ascending: 0 });
 }
 
@@ -214,7 +216,7 @@ const POOL_1D_OPTIONS: Kinds<Pool1dOptions> = { kind: required(oneOf('max', 'avg
 export function pool_1d(a: Tensor, options: Pool1dOptions): Tensor<'f32'> {
   const { kind, k, s } = checkOptions<Pool1dOptions>('pool_1d', options, POOL_1D_OPTIONS);
   mustBeRows('pool_1d', a);
-  must(k <= a.ne[0], 'pool_1d', `k is ${k}; a row has ${a.ne[0]}`, a);
+  must(k <= a.ne[0], 'pool_1d', `k is ${k}; expected at most the ${a.ne[0]} elements of a row`, a);
   return rowsTo('pool_1d', 'pool_1d', TYPE.f32, a, Math.floor((a.ne[0] - k) / s) + 1, { avg: kind === 'avg' ? 1 : 0, k, s });
 }
 
@@ -251,7 +253,7 @@ export function weighted_sum(a: Tensor, by: Operand): Tensor<'f32'> {
   must(
     weights.ne.every((n, i) => n === (i === 0 ? 1 : a.ne[i])),
     'weighted_sum',
-    'there is one weight for each row',
+    'expected one weight for each row',
     a,
     weights,
   );

@@ -32,9 +32,9 @@ export interface AxpyOptions extends AxpyHeadOptions {
    */
   row_lookup?: Operand | undefined;
   /**
-   * The same weights, packed, for columns that select most rows. In axpy they are not transposed,
-   * and idx must be x; columns that use them have the bits of mul_mat, other columns those of f32
-   * sums.
+   * The first operand's weights in packed form, for columns that select most rows. In axpy they are
+   * not transposed, and idx must be x; columns that use them have the bits of mul_mat, other
+   * columns those of f32 sums.
    */
   dense?: Tensor | undefined;
 }
@@ -79,17 +79,17 @@ function check(op: string, w: Tensor, activations: Operand, which: Operand, { ro
   mustBeRows(op, idx, 'idx');
   const rows = w.ne[1];
   const lookup = row_lookup === undefined ? undefined : ints(op, 'row_lookup', row_lookup);
-  must(nelements(w) === w.ne[0] * rows && nelements(x) === x.ne[0] * x.ne[1], op, 'weights and x must be matrices', w, x);
-  must(nelements(idx) === idx.ne[0] * x.ne[1] && idx.ne[1] === x.ne[1], op, `idx must have ${x.ne[1]} columns, as x has`, x, idx);
+  must(nelements(w) === w.ne[0] * rows && nelements(x) === x.ne[0] * x.ne[1], op, 'expected weights and x that are matrices', w, x);
+  must(nelements(idx) === idx.ne[0] * x.ne[1] && idx.ne[1] === x.ne[1], op, `expected idx with ${x.ne[1]} columns, as x`, x, idx);
   if (lookup) mustBe(op, lookup.type === TYPE.i32, 'an i32 row_lookup', lookup);
   must(
     !lookup || (lookup.ne[0] === rows && nelements(lookup) === rows),
     op,
-    `row_lookup must have an element for each of ${rows} rows`,
+    `expected row_lookup with an element for each of ${rows} rows`,
     w,
     lookup,
   );
-  if (ne0 !== undefined) must(x.ne[0] === ne0, op, `ne0 of x must be ${ne0}`, w, x);
+  if (ne0 !== undefined) must(x.ne[0] === ne0, op, `ne0 of x is ${x.ne[0]}; expected ${ne0}`, w, x);
   return { x, idx, lookup };
 }
 
@@ -110,18 +110,30 @@ export function mul_mat_sparse(w: Tensor, x: Operand, idx: Operand, options?: Mu
   mustBe(op, packable(w), `weights of ${namesOf(typesWith((k) => k.packed)).join(', ')}`, w);
   const n = of.idx.ne[0];
   const { result_ne0 = n } = given;
-  must(of.lookup !== undefined || n === w.ne[1], op, `without row_lookup idx has an element for each of ${w.ne[1]} rows`, w, of.idx);
+  must(
+    of.lookup !== undefined || n === w.ne[1],
+    op,
+    `row_lookup is missing; expected it, or idx with an element for each of ${w.ne[1]} rows`,
+    w,
+    of.idx,
+  );
   must(result_ne0 >= n, op, `result_ne0 is ${result_ne0}; expected at least the ${n} rows of idx`, of.idx);
   const times = given.times === undefined ? undefined : given.times === idx ? of.idx : operand(op, 'times', given.times);
   if (times) mustBeRows(op, times, 'times');
   must(
     !times || (times.ne[0] === n && nelements(times) === nelements(of.idx)),
     op,
-    'times must have as many elements as idx',
+    'expected times with as many elements as idx',
     of.idx,
     times,
   );
-  must(!dense || (dense.type === w.type && dense.ne.every((d, i) => d === w.ne[i])), op, 'dense must be the same matrix', w, dense);
+  must(
+    !dense || (dense.type === w.type && dense.ne.every((d, i) => d === w.ne[i])),
+    op,
+    'expected dense of the type and shape of the weights',
+    w,
+    dense,
+  );
   return node(op, [result_ne0, of.x.ne[1], 1, 1], {
     src: [w, of.x, of.idx, of.lookup, dense, times],
     params: counting(op, given),
@@ -144,18 +156,24 @@ export function axpy(w_t: Tensor, x: Operand, idx: Operand, options?: AxpyOption
   const { dense, threshold } = given;
   const of = check(op, w_t, x, idx, given);
   const [n, rows] = w_t.ne;
-  must(of.x.ne[0] === of.idx.ne[0], op, 'x and idx must have as many elements', of.x, of.idx);
-  must(of.lookup !== undefined || of.x.ne[0] === rows, op, `without row_lookup x has an element for each of ${rows} rows`, w_t, of.x);
+  must(of.x.ne[0] === of.idx.ne[0], op, 'expected x and idx with the same ne0', of.x, of.idx);
+  must(
+    of.lookup !== undefined || of.x.ne[0] === rows,
+    op,
+    `row_lookup is missing; expected it, or x with an element for each of ${rows} rows`,
+    w_t,
+    of.x,
+  );
   must(
     !dense || (of.x === of.idx && threshold === undefined && !given.relu && !of.lookup),
     op,
-    'dense is for idx that is x, without threshold, relu and row_lookup',
+    'dense is given; expected x as idx, and no threshold, relu or row_lookup',
     dense,
   );
   must(
     !dense || (dense.ne[0] === rows && dense.ne[1] === n && nelements(dense) === n * rows),
     op,
-    `dense must be [${rows}, ${n}]`,
+    `expected dense of [${rows}, ${n}]`,
     w_t,
     dense,
   );
@@ -172,7 +190,7 @@ export function axpy_head(w_t: Tensor, x: Operand, idx: Operand, options?: AxpyH
   const of = check(op, w_t, x, idx, {}, w_t?.ne?.[1]);
   const [, rows] = w_t.ne;
   const heads = of.idx.ne[0];
-  must(rows % heads === 0, op, `${heads} heads must divide ${rows} rows`, w_t, of.idx);
+  must(rows % heads === 0, op, `heads is ${heads}; expected a divisor of the ${rows} rows`, w_t, of.idx);
   return summed(w_t, of, counting(op, given, rows / heads));
 }
 

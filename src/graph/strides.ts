@@ -5,10 +5,10 @@
 import { KERNELS, type Operands, type Strides } from './kernels.ts';
 import { COPY } from './layout.ts';
 import type { OpRecord } from './record.ts';
-import { baseOf, hasContiguousRows, isContiguous, nbytes, refuse, type Tensor } from './tensor.ts';
+import { baseOf, hasContiguousRows, isContiguous, list, nbytes, refuse, type Tensor } from './tensor.ts';
 
 /** Modes of CPY by their p0 (layout.ts COPY). */
-const COPIES: { readonly [way: number]: Operands } = {
+const COPIES: { readonly [mode: number]: Operands } = {
   [COPY.rows]: { dst: 'rows', src: ['rows'], inPlace: [0] },
   [COPY.elements]: { dst: 'any', src: ['any'], inPlace: [0] },
   [COPY.convert]: { dst: 'rows', src: ['rows'] },
@@ -47,27 +47,22 @@ export function fits(record: OpRecord, i: number): boolean {
   return written.includes(i) || !shareMemory(s, dst) || (inPlace.includes(i) && isSame(s, dst));
 }
 
+const EXPECTED: { readonly [S in Strides]: string } = { any: 'any strides', rows: 'contiguous rows', dense: 'contiguous elements' };
+
 /** @throws ERR_TENSOR_SHAPE for a record that its kernel cannot compute */
 export function mustFit(record: OpRecord): void {
   const { code, dst, src, casts, writtenSrc = [] } = record;
-  const { written = [] } = operandsOf(record);
-  const check = (ok: boolean, what: string, ...tensors: readonly (Tensor | undefined)[]): void => {
-    if (!ok) refuse(code, `${what}; the graph's lowering must not make such a record (src/graph/strides.ts)`, ...tensors);
-  };
-  check(meets(operandsOf(record).dst, dst), `its kernel writes ${operandsOf(record).dst} strides, got [${dst.nb.join(', ')}]`, dst);
-  check(!casts?.length || isContiguous(dst), 'only contiguous results are cast to other types', dst);
+  const { dst: strides, src: accepted, written = [] } = operandsOf(record);
+  const fail = (why: string, ...tensors: readonly (Tensor | undefined)[]): never =>
+    refuse(code, `${why}; this is a defect of the graph's lowering (src/graph/lower.ts)`, ...tensors);
+  if (!meets(strides, dst)) fail(`the result has the strides ${list(dst.nb)}; expected ${EXPECTED[strides]}`, dst);
+  if (casts?.length && !isContiguous(dst)) fail('the result is cast to other types; expected contiguous elements', dst);
   src.forEach((s, i) => {
-    check(
-      fits(record, i),
-      `its kernel takes source ${i} with ${operandsOf(record).src[i] ?? 'no'} strides and clear of what it writes, got [${s?.nb.join(', ')}]`,
-      s,
-      dst,
-    );
-    check(
-      !s || written.includes(i) || !writtenSrc.some((w) => shareMemory(s, w)),
-      `source ${i} lies in what is written beside the result`,
-      s,
-      dst,
-    );
+    if (!fits(record, i)) {
+      const expected = accepted[i] ? `${EXPECTED[accepted[i]]}, and no memory of the result` : 'no such source';
+      fail(`source ${i} has the strides ${list(s?.nb)}; expected ${expected}`, s, dst);
+    }
+    if (s && !written.includes(i) && writtenSrc.some((w) => shareMemory(s, w)))
+      fail(`source ${i} shares memory with a source that the op writes; expected memory of its own`, s, dst);
   });
 }

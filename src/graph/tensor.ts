@@ -6,16 +6,12 @@
 import { QuantletError, tell } from '../errors.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
 import type { OpCode } from './kernels.ts';
-import type { Layout } from './layout.ts';
+import type { BATCH_COUNT, Layout } from './layout.ts';
 
 export type Ne = readonly [number, number, number, number];
 
-/**
- * Counts of a batch: its tokens, those whose results are wanted, and the others. In the order of
- * begin() (assembly/runtime/compute.ts).
- */
-export const BATCH_COUNTS = ['tokens', 'outputs', 'others'] as const;
-export type BatchCount = (typeof BATCH_COUNTS)[number];
+/** @see BATCH_COUNT */
+export type BatchCount = keyof typeof BATCH_COUNT;
 
 /** Value of a count in a step. */
 export const inStep = (by: BatchCount, nTokens: number, nOutputs: number): number =>
@@ -93,7 +89,7 @@ export function node<T extends string = 'f32'>(op: NodeOp, ne: Ne, init: NodeIni
   const src = init.src ?? [];
   const owners = src.filter((t) => t?.owner) as Tensor[];
   if (owners.some((t) => t.owner !== owners[0].owner))
-    refuse(init.name || op, 'the tensors belong to two engines; copy one of them with read and write', ...owners);
+    refuse(init.name || op, 'expected tensors of one engine; copy one of them with read and write', ...owners);
   return {
     op,
     name: init.name ?? '',
@@ -125,9 +121,13 @@ export function refuse(op: string, why: string, ...tensors: (Tensor | undefined)
   );
 }
 
-export const must = (ok: boolean, op: string, why: string, ...tensors: (Tensor | undefined)[]): void => {
-  if (!ok) refuse(op, why, ...tensors);
+/** @param why the end of the message; a function if composing it takes time */
+export const must = (ok: boolean, op: string, why: string | (() => string), ...tensors: (Tensor | undefined)[]): void => {
+  if (!ok) refuse(op, typeof why === 'string' ? why : why(), ...tensors);
 };
+
+/** The end of a message about a tensor that follows the batch. */
+export const NOT_FIXED = 'its dimensions follow the batch; expected fixed ones';
 
 /** Bytes from the first element to the end of the last. */
 export const nbytes = (t: Tensor): number =>

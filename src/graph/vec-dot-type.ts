@@ -17,7 +17,7 @@ export function mustBeReadable(op: string, t: Tensor, other?: Tensor): void {
   if (t.type.kernels) return;
   throw new QuantletError(
     'ERR_UNSUPPORTED_TYPE',
-    `${op}: ${shape(t)}${other ? ` and ${shape(other)}` : ''}: no kernel for ${t.type.name}; these run: ${namesOf(typesWith(() => true)).join(', ')}`,
+    `${op}: ${shape(t)}${other ? ` and ${shape(other)}` : ''}: no kernel for ${t.type.name}; expected one of ${namesOf(typesWith(() => true)).join(', ')}`,
   );
 }
 

@@ -53,11 +53,11 @@ export function reshape<T extends string>(a: Tensor<T>, to: readonly number[], b
   must(
     ne.reduce((p, n) => p * n) === nelements(a),
     'reshape',
-    `has ${nelements(a)} elements, [${ne.join(', ')}] are ${ne.reduce((p, n) => p * n)}`,
+    () => `${list(ne)} has ${ne.reduce((p, n) => p * n)} elements; expected ${nelements(a)}`,
     a,
   );
-  must(isContiguous(a), 'reshape', 'is not contiguous; use cont first', a);
-  must(ne[0] % a.type.blckSize === 0, 'reshape', `rows of ${ne[0]} cut blocks of ${a.type.blckSize}`, a);
+  must(isContiguous(a), 'reshape', 'expected a contiguous tensor; use cont first', a);
+  must(ne[0] % a.type.blckSize === 0, 'reshape', `ne0 is ${ne[0]}; expected a multiple of ${a.type.blckSize}, the elements of a block`, a);
   return node('view', ne, { type: a.type, batch, viewOf: a, src: [a] });
 }
 
@@ -84,14 +84,15 @@ export function view<T extends string>(
   must(
     ne[0] % a.type.blckSize === 0 && offset % a.type.typeSize === 0 && strides.every((n) => n >= 0 && n % a.type.typeSize === 0),
     'view',
-    `ne [${ne.join(', ')}], nb [${strides.join(', ')}], offset ${offset} cut elements or blocks of ${a.type.typeSize} bytes`,
+    () =>
+      `ne is ${list(ne)}, nb ${list(strides)}, offset ${offset}; expected nb and offset that are multiples of ${a.type.typeSize} bytes, and a ne0 of whole blocks`,
     a,
   );
   const v = node('view', ne, { type: a.type, nb: strides, batch, viewOf: a, viewOffset: offset, src: [a] });
   must(
     offset >= 0 && offset + nbytes(v) <= nbytes(a),
     'view',
-    `ne [${ne.join(', ')}], nb [${strides.join(', ')}] at offset ${offset} ends at byte ${offset + nbytes(v)} of ${nbytes(a)}`,
+    () => `ne ${list(ne)} with nb ${list(strides)} at offset ${offset} ends at byte ${offset + nbytes(v)}; expected at most ${nbytes(a)}`,
     a,
   );
   return v;
@@ -107,10 +108,15 @@ export function permute<T extends string>(a: Tensor<T>, ...axes: readonly [numbe
   must(
     axes.length === 4 && [0, 1, 2, 3].every((i) => axes.includes(i)),
     'permute',
-    `axes ${list(axes)} are not 0, 1, 2, 3 in some order`,
+    () => `axes are ${list(axes)}; expected 0, 1, 2 and 3 in any order`,
     a,
   );
-  must(a.type.blckSize === 1 || axes[0] === 0, 'permute', `blocks of ${a.type.blckSize} elements keep dimension 0 in its place`, a);
+  must(
+    a.type.blckSize === 1 || axes[0] === 0,
+    'permute',
+    `axes begin with ${axes[0]}; expected 0, because blocks of ${a.type.blckSize} elements lie along dimension 0`,
+    a,
+  );
   const ne = [0, 0, 0, 0];
   const nb = [0, 0, 0, 0];
   axes.forEach((to, i) => ([ne[to], nb[to]] = [a.ne[i], a.nb[i]]));

@@ -160,7 +160,7 @@ async function fetchTo(remote: Remote, options: DownloadOptions): Promise<'done'
     const { byteLength } = file;
     const size = remote.size ?? byteLength;
     if (byteLength !== undefined && byteLength !== size)
-      throw failed(url, `the server sends ${byteLength} bytes, the list of files says ${size}; try again later`);
+      throw failed(url, `the server announces ${byteLength} bytes; expected ${size}, as in the list of files: try again later`);
     const version = sha256 ?? file.version ?? null;
     // Without a version, a part on disk cannot be known to belong to this file, so a new one is
     // started.
@@ -187,19 +187,19 @@ async function fetchTo(remote: Remote, options: DownloadOptions): Promise<'done'
         if (!checked)
           throw failed(
             url,
-            `it begins with ${JSON.stringify(start)}, a model with "GGUF": this is a different file, or a web page about it`,
+            `it begins with ${JSON.stringify(start)}; expected "GGUF": this is a different file, or a web page about the model`,
           );
       }
       options.progress.set(end, size);
     }
-    if (size !== undefined && end !== size) throw failed(url, `${end} bytes came, ${size} were announced; try again`);
-    if (!checked) throw failed(url, `it has ${end} bytes: no model`);
+    if (size !== undefined && end !== size) throw failed(url, `${end} bytes arrived; expected ${size}: try again`);
+    if (!checked) throw failed(url, `it has ${end} bytes, too few for a model`);
     if (hash && hash.digest('hex') !== sha256) {
       worthless = path;
       if (at > 0) return 'damaged';
       throw failed(
         url,
-        `its SHA-256 is not ${sha256}, as the list of files says: it was damaged on the way, or changed in the meantime; try again`,
+        `its SHA-256 differs; expected ${sha256}, as in the list of files: it was damaged on the way, or has changed since, try again`,
       );
     }
     await handle.sync();
@@ -230,7 +230,7 @@ async function takePlace(path: string, to: string, known: Known): Promise<void> 
     if (before) await writeFile(`${to}.json`, before);
     throw new QuantletError(
       'ERR_BUSY',
-      `${to} is open in another program, so that the newer file cannot take its place; what was downloaded is kept for the next run`,
+      `${to} is open in another program and cannot be replaced by the newer file; close it and run again: the download is kept`,
       { cause },
     );
   }
@@ -248,7 +248,7 @@ async function checkSpace(folder: string, need: number): Promise<void> {
   if (need > free)
     throw new QuantletError(
       'ERR_IO',
-      `no space for the model: ${bytesText(need)} are needed, ${folder} has ${bytesText(free)}; free some, or set QUANTLET_CACHE to a folder with more`,
+      `there is no space for the model: ${folder} has ${bytesText(free)} free; expected ${bytesText(need)}: free some, or set QUANTLET_CACHE to a folder with more`,
     );
 }
 

@@ -8,42 +8,22 @@
  *   url/HASH/FILE                    files of other servers; HASH identifies the address's folder
  *   turbo/HASH.json                  results of turbo's self-test (src/turbo/verdict.ts)
  */
-import { open, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
-import { basename, dirname, join, relative, resolve, sep } from 'node:path';
+import { open, readFile, rm, writeFile } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
 import { QuantletError } from '../errors.ts';
 import { readGGUF } from '../gguf/read.ts';
 import { splitCount } from '../gguf/split.ts';
 import { checkedBytes } from '../io/source.ts';
+import { decoded, fileUrl, remoteOf, takesProjector, type RemoteModel } from './addresses.ts';
 import { cacheFolder } from './cache-folder.ts';
-import { download, knownOf, type DownloadProgress, type Remote } from './download.ts';
+import { choose, chooseProjector, filesOf, isModel, partsOf, wantedText } from './choose-file.ts';
+import { download, type DownloadProgress, type Remote } from './download.ts';
 import { createHash } from './hash.ts';
-import { lock } from './lock.ts';
-import type { HubOptions, KeptModel } from './options.ts';
-import { nameAt, namesIn, partial, placesOf, repoFolder, repoNamed } from './places.ts';
+import type { HubOptions } from './options.ts';
+import { nameAt, namesIn, placesOf, repoFolder } from './places.ts';
 import { replace } from './replace.ts';
-import {
-  advice,
-  choose,
-  decoded,
-  entriesOf,
-  failed,
-  fileUrl,
-  filesOf,
-  headersFor,
-  HUB,
-  isRemote,
-  listRepo,
-  parsed,
-  partsOf,
-  remoteOf,
-  wantedText,
-  withoutSlash,
-  type Hub,
-  type HubFile,
-  type RemoteModel,
-  type Repo,
-  type Wanted,
-} from './repository.ts';
+import { failed, HUB, withoutSlash, type Hub, type HubFile, type Repo, type Wanted } from './repository.ts';
+import { advice, entriesOf, headersFor, listRepo, parsed } from './requests.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -55,8 +35,8 @@ export interface ModelStore extends Hub {
   readonly offline: boolean;
   /** Download files even if they are present. */
   readonly reload: boolean;
-  /** Progress display for the download of a file. */
-  progress(file: string): DownloadProgress;
+  /** Progress display for the download of a file, whose SHA-256 the hub may give. */
+  progress(file: string, sha256?: string): DownloadProgress;
   /** Reports something worth knowing that is not an error. */
   warn(message: string): void;
 }
@@ -91,9 +71,11 @@ export function createStore(options: StoreOptions, env: Environment = process.en
  * A stored model: the path of its folder, and its files' names in that folder, in the order of the
  * parts.
  */
-interface Kept {
+export interface Kept {
   readonly folder: string;
   readonly names: readonly string[];
+  /** The model's projector in its repository, which may not be stored. */
+  readonly projector?: string | undefined;
 }
 
 const get = (store: ModelStore, file: Omit<Remote, 'headers'>): Promise<void> =>
@@ -101,26 +83,22 @@ const get = (store: ModelStore, file: Omit<Remote, 'headers'>): Promise<void> =>
     { ...file, headers: headersFor(store, file.url) },
     {
       signal: store.signal,
-      progress: store.progress(basename(file.to)),
+      progress: store.progress(basename(file.to), file.sha256),
       advice: (status) => advice(store, status),
       reload: store.reload,
     },
   );
 
-const isModel = (name: string): boolean => /\.gguf$/i.test(name);
-
 /** The downloaded models of a folder: maps the server's name of each to its path there. */
 const modelsIn = async (folder: string): Promise<ReadonlyMap<string, string>> =>
   new Map((await namesIn(folder)).filter(isModel).map((place) => [nameAt(place), place]));
-const asFiles = (names: Iterable<string>): { readonly path: string }[] => [...names].map((path) => ({ path }));
+export const asFiles = (names: Iterable<string>): { readonly path: string }[] => [...names].map((path) => ({ path }));
 
 /** Downloads a model. In offline mode, or if the download fails, returns the stored one. */
 async function keptOr(store: ModelStore, what: string, kept: Kept | undefined, bring: () => Promise<Kept>): Promise<Kept> {
   if (store.offline) {
     if (kept) return kept;
-    throw failed(
-      `${what} was not downloaded to ${store.folder} before, and ${store.names.offline} allows no download; run once without it`,
-    );
+    throw failed(`${what} is not in ${store.folder}, and ${store.names.offline} forbids downloads; run once without it`);
   }
   try {
     return await bring();
@@ -128,7 +106,7 @@ async function keptOr(store: ModelStore, what: string, kept: Kept | undefined, b
     store.signal.throwIfAborted();
     const passes = error instanceof QuantletError && (error.code === 'ERR_DOWNLOAD' || error.code === 'ERR_BUSY');
     if (kept === undefined || !passes) throw error;
-    store.warn(`${error.message}. Using what was downloaded before.`);
+    store.warn(`${error.message}; the file that was downloaded before is used`);
     return kept;
   }
 }
@@ -148,7 +126,7 @@ async function checkFirstPart(path: string, count: number): Promise<void> {
     const said = splitCount(await readGGUF(checkedBytes((await file.stat()).size, read)));
     if (said !== count)
       throw failed(
-        `${basename(path)} says that its model has ${said} ${said === 1 ? 'part' : 'parts'}, its name ${count}: the other parts were not asked for; rename it, or look for the right file`,
+        `${basename(path)} says that its model has ${said} ${said === 1 ? 'part' : 'parts'}, but its name says ${count}; expected the same number: rename it, or find the right file`,
       );
   } finally {
     await file.close();
@@ -159,12 +137,15 @@ async function checkFirstPart(path: string, count: number): Promise<void> {
  * Finds the wanted file of a repository among the stored ones. The choice is made from the hub's
  * last list, so that the same words mean the same file.
  */
-async function keptOfRepo(folder: string, repo: Repo, wanted: Wanted): Promise<Kept | undefined> {
+export async function keptOfRepo(folder: string, repo: Repo, wanted: Wanted): Promise<Kept | undefined> {
   const here = await modelsIn(folder);
   const isHere = (parts: readonly string[]): boolean => parts.length > 0 && parts.every((name) => here.has(name));
   const seen = entriesOf(parsed(await readFile(join(folder, 'list.json'), 'utf8').catch(() => '')));
-  const names = [seen, asFiles(here.keys())].map((files) => partsOf(choose(files, repo, wanted)?.path)).find(isHere);
-  return names && { folder, names: names.map((name) => here.get(name)!) };
+  for (const files of [seen, asFiles(here.keys())]) {
+    const names = partsOf(choose(files, repo, wanted)?.path);
+    if (isHere(names)) return { folder, names: names.map((name) => here.get(name)!), projector: chooseProjector(files, names[0])?.path };
+  }
+  return undefined;
 }
 
 /**
@@ -202,7 +183,7 @@ async function repoModel(store: ModelStore, repo: Repo, wanted: Wanted): Promise
         if (i === 0) await checkFirstPart(to, files.length);
       }
       await keepList(folder, listed);
-      return { folder, names };
+      return { folder, names, projector: chooseProjector(listed, files[0].path)?.path };
     },
   );
 }
@@ -210,7 +191,7 @@ async function repoModel(store: ModelStore, repo: Repo, wanted: Wanted): Promise
 type UrlModel = Extract<RemoteModel, { url: URL }>;
 
 /** Folder for models from a URL of a server other than the hub. */
-function urlFolder(store: Pick<ModelStore, 'folder'>, { url, before }: UrlModel): string {
+export function urlFolder(store: Pick<ModelStore, 'folder'>, { url, before }: UrlModel): string {
   // Decoded, unless that could make two addresses equal.
   const path = (/%2f/i.test(before) ? undefined : decoded(before)) ?? before;
   const address = `${url.origin}${path}${url.search}`;
@@ -239,6 +220,45 @@ async function urlModel(store: ModelStore, model: UrlModel): Promise<Kept> {
   });
 }
 
+/** A model of the store. */
+export interface Brought {
+  /** Path of its file; of the first part if it is split. */
+  readonly path: string;
+  /** Address of its projector in the same repository. */
+  readonly projector?: URL | undefined;
+}
+
+/**
+ * Returns a model, and the projector of its repository if the source asks for it, downloading the
+ * model if necessary.
+ * @throws ERR_DOWNLOAD, ERR_IO, or signal.reason
+ */
+export async function bringWithProjector(store: ModelStore, source: string | URL, what: string): Promise<Brought> {
+  const remote = remoteOf(source, store, what);
+  return 'repo' in remote && takesProjector(source, remote)
+    ? bringRepo(store, remote.repo, remote.wanted)
+    : { path: await bring(store, remote) };
+}
+
+/** The same for a model of a repository. Offline, only a projector that is stored counts. */
+export async function bringRepo(store: ModelStore, repo: Repo, wanted: Wanted): Promise<Brought> {
+  const { folder, names, projector } = await repoModel(store, repo, wanted);
+  const path = join(folder, names[0]);
+  if (projector === undefined) return { path };
+  if (!store.offline || (await keptOfRepo(folder, repo, { file: projector })))
+    return { path, projector: new URL(fileUrl(store, repo, projector)) };
+  store.warn(`${projector} of ${repo.name} was not downloaded, and ${store.names.offline} forbids it; the model sees no images`);
+  return { path };
+}
+
+/** Path of the projector of a stored model, if that is stored too. */
+export async function keptProjector(store: ModelStore, repo: Repo, wanted: Wanted): Promise<string | undefined> {
+  const folder = await repoFolder(store.folder, repo.name, repo.revision);
+  const projector = (await keptOfRepo(folder, repo, wanted))?.projector;
+  const kept = projector === undefined ? undefined : await keptOfRepo(folder, repo, { file: projector });
+  return kept && join(folder, kept.names[0]);
+}
+
 /**
  * Returns the path of a model (of its first part if it is split), downloading it if necessary.
  * @throws ERR_DOWNLOAD, ERR_IO, or signal.reason
@@ -246,113 +266,4 @@ async function urlModel(store: ModelStore, model: UrlModel): Promise<Kept> {
 export async function bring(store: ModelStore, remote: RemoteModel): Promise<string> {
   const { folder, names } = 'repo' in remote ? await repoModel(store, remote.repo, remote.wanted) : await urlModel(store, remote);
   return join(folder, names[0]);
-}
-
-/**
- * Matches the files that belong to one of these names: the file itself, its .json, and its parts in
- * download.
- */
-const belongsTo = (names: readonly string[]): ((file: string) => boolean) => {
-  const known = new Set(names);
-  return (file) => known.has(file) || known.has(file.replace(/\.json$/, '')) || known.has(partial(file) ?? '');
-};
-
-/** Lists all models in a store's folder, complete or not. */
-export async function keptModels({ folder }: Pick<ModelStore, 'folder'>): Promise<KeptModel[]> {
-  const files = await namesIn(folder);
-  const there = new Set(files);
-  const models = new Set(files.map((file) => partial(file) ?? file).filter(isModel));
-  const firsts = new Set([...models].map((name) => partsOf(name)[0]));
-  return Promise.all(
-    [...firsts].map(async (name): Promise<KeptModel> => {
-      const names = partsOf(name);
-      const path = join(folder, name);
-      const sizes = await Promise.all(
-        files.filter(belongsTo(names)).map((file) =>
-          file.endsWith('.json')
-            ? 0
-            : stat(join(folder, file)).then(
-                ({ size }) => size,
-                () => 0,
-              ),
-        ),
-      );
-      const [, repo, file] = /^(?!url\/)([^/@]+\/[^/@]+)\/(.+)$/.exec(name) ?? [];
-      return {
-        source: repo === undefined ? ((await knownOf(path))?.url ?? path) : `hf:${repoNamed(repo)}/${nameAt(file)}`,
-        path,
-        size: sizes.reduce((a, b) => a + b, 0),
-        complete: names.every((part) => there.has(part)),
-      };
-    }),
-  );
-}
-
-/** The stored names, complete or not, of the model that a source means. */
-async function namesOf(store: ModelStore, source: string | URL): Promise<Kept | undefined> {
-  const path = isRemote(source) ? '' : resolve(String(source));
-  if (path.startsWith(store.folder.replace(/[\\/]$/, '') + sep) && isModel(path)) {
-    // OWNER/REPO or url/HASH, then the rest.
-    const [outer, inner, ...rest] = relative(store.folder, path).split(sep);
-    if (rest.length > 0) return { folder: join(store.folder, outer, inner), names: partsOf(rest.join('/')) };
-  }
-  const remote = remoteOf(source, store, 'the source');
-  if ('url' in remote) {
-    const folder = urlFolder(store, remote);
-    return { folder, names: await placesOf(folder, partsOf(remote.name)) };
-  }
-  const folder = await repoFolder(store.folder, remote.repo.name, remote.repo.revision);
-  const kept = await keptOfRepo(folder, remote.repo, remote.wanted);
-  if (kept) return kept;
-  const begun = (await namesIn(folder)).map((name) => nameAt(partial(name) ?? name)).filter(isModel);
-  const names = partsOf(choose(asFiles(begun.map((path) => partsOf(path)[0])), remote.repo, remote.wanted)?.path);
-  return names.length > 0 ? { folder, names: await placesOf(folder, names) } : undefined;
-}
-
-/**
- * Removes a model and everything that belongs to it. Returns the number of bytes freed, 0 if it was
- * not there.
- * @throws ERR_INVALID_ARGUMENT, ERR_IO, or signal.reason
- */
-export async function removeModel(store: ModelStore, source: string | URL): Promise<number> {
-  const found = await namesOf(store, source);
-  let freed = 0;
-  for (const name of found?.names ?? []) {
-    const path = join(found!.folder, name);
-    const files = (await readdir(dirname(path)).catch(() => [])).filter(belongsTo([basename(path)]));
-    if (files.length === 0) continue;
-    const release = await lock(`${path}.lock`, store.signal, () => {}); // lets a running download finish first
-    try {
-      for (const file of files) {
-        const at = join(dirname(path), file);
-        freed += file.endsWith('.json')
-          ? 0
-          : await stat(at).then(
-              ({ size }) => size,
-              () => 0,
-            );
-        await rm(at, { force: true });
-      }
-    } catch (cause) {
-      throw new QuantletError('ERR_IO', `cannot remove ${path}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
-    } finally {
-      await release();
-    }
-  }
-  if (found) await prune(found.folder, store.folder);
-  return freed;
-}
-
-/** Removes leftovers: the list in a folder without models, and empty folders up to the store's. */
-async function prune(folder: string, top: string): Promise<void> {
-  const files = await namesIn(folder);
-  if (!files.some((name) => isModel(name) || partial(name) !== undefined))
-    for (const name of files) if (/^list\.json(\.[\w-]+)?$/.test(name)) await rm(join(folder, name), { force: true });
-  const gone = (path: string): Promise<boolean> =>
-    rmdir(path).then(
-      () => true,
-      () => false, // not empty, or not a folder
-    );
-  for (const inner of files.reverse()) await gone(join(folder, inner));
-  for (let at = folder; at !== top && (await gone(at));) at = dirname(at);
 }

@@ -42,7 +42,7 @@ export function checkedPath(path: string): string {
     if (why !== undefined)
       throw new QuantletError(
         'ERR_DOWNLOAD',
-        `"${path}" is not the name of a file in a repository: ${why}${part === path || part === '' ? '' : ` ("${part}")`}; expected folders and a name, separated by /`,
+        `"${path}" cannot be the name of a file in a repository: ${why}${part === path || part === '' ? '' : ` ("${part}")`}; expected folders and a name, separated by /`,
       );
   }
   return path;

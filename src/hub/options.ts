@@ -1,4 +1,4 @@
-import type { LoadProgress } from '../engine/platform.ts';
+import type { LoadProgress } from '../platform.ts';
 import { KIND, type Kinds } from '../options.ts';
 import type { CreateWorker } from '../web/workers.ts';
 
@@ -26,6 +26,8 @@ export interface HubOptions {
 export interface DownloadOptions extends HubOptions {
   /** Download the model even if it is present. */
   reload?: boolean | undefined;
+  /** False: without the projector of the repository, for a model that is to read text only. */
+  mmproj?: boolean | undefined;
   /** Headers of the requests. */
   headers?: Readonly<Record<string, string>> | undefined;
   /**
@@ -60,6 +62,7 @@ export const HUB_OPTIONS: Kinds<HubOptions> = { token: KIND.string, endpoint: KI
 export const DOWNLOAD_OPTIONS: Kinds<DownloadOptions> = {
   ...HUB_OPTIONS,
   reload: KIND.boolean,
+  mmproj: KIND.boolean,
   headers: KIND.strings,
   signal: KIND.signal,
   onProgress: KIND.function,

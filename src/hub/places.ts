@@ -47,12 +47,12 @@ export const repoNamed = (path: string): string =>
 
 /** The paths, relative to their folder, that files of these names have or will have. */
 export async function placesOf(folder: string, names: readonly string[]): Promise<readonly string[]> {
-  const apart = `${tagOf(names[0])}/`;
+  const tagFolder = `${tagOf(names[0])}/`;
   const here = new Set((await namesIn(folder)).map((name) => partial(name) ?? name.replace(/\.lock$/, '')));
-  if ([...here].some((name) => name.startsWith(apart))) return names.map((name) => apart + name);
+  if ([...here].some((name) => name.startsWith(tagFolder))) return names.map((name) => tagFolder + name);
   const mine = new Map(names.map((name) => [folded(name), name]));
   const isTaken = !names.every((name) => here.has(name)) && [...here].some((one) => (mine.get(folded(one)) ?? one) !== one);
-  return isTaken ? names.map((name) => apart + name) : names;
+  return isTaken ? names.map((name) => tagFolder + name) : names;
 }
 
 /** The server's name of the file at this path relative to its folder. */

@@ -80,7 +80,7 @@ async function inTime<T>(coming: Promise<T>, stallMs: number, abort: () => void)
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      reject(new Error(`nothing came for ${stallMs / 1000} s`));
+      reject(new Error(`no bytes arrived for ${stallMs / 1000} s`));
       abort();
     }, stallMs);
   });
@@ -214,11 +214,11 @@ function acceptAnswer(url: string, response: Response, begin: number, abort: () 
   if (compressed)
     throw failed(
       url,
-      `the server compresses ranges (content-encoding ${encoding}), which makes the bytes of a file useless; turn off its compression for .gguf`,
+      `the server compresses ranges (content-encoding ${encoding}), so the file's bytes cannot be read; turn off its compression for .gguf files`,
     );
   const range = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '');
   const start = range ? Number(range[1]) : begin;
-  if (start > begin) throw failed(url, `the server answered with bytes from ${start}, but those from ${begin} were asked for`);
+  if (start > begin) throw failed(url, `the server answered with bytes from ${start}; expected those from ${begin}`);
   return { response, abort, version, start, total: whole(range?.[2]) ?? (length === undefined ? undefined : start + length) };
 }
 
@@ -303,7 +303,7 @@ class Download {
     if (this.#byteLength !== undefined && at > this.#byteLength)
       throw failed(
         this.#url,
-        `the server announced ${this.#byteLength} bytes and sent more: it may compress the file on the way; turn off its compression for .gguf`,
+        `the server announced ${this.#byteLength} bytes and sent more, perhaps because it compresses the file; turn off its compression for .gguf files`,
       );
   }
 

@@ -5,7 +5,7 @@
 import { QuantletError, tell } from '../errors.ts';
 import { openSplitGGUF, readSplitGGUF, type OpenedGGUF } from '../gguf/split.ts';
 import type { TensorInfo } from '../gguf/types.ts';
-import type { OpenedFile, Platform } from '../engine/platform.ts';
+import type { OpenedFile, Platform } from '../platform.ts';
 import { printable } from '../printable.ts';
 import type { Bytes, SourceLike } from './source.ts';
 import { outOfMemory } from '../wasm/memory.ts';
@@ -13,6 +13,8 @@ import { outOfMemory } from '../wasm/memory.ts';
 export type ModelSource = string | URL | SourceLike;
 
 export interface ModelFiles extends OpenedGGUF {
+  /** @see OpenedFile.projector */
+  readonly projector: string | URL | undefined;
   close(): Promise<void>;
 }
 
@@ -25,7 +27,7 @@ export async function openModelFiles(
   platform: Platform,
   source: ModelSource | readonly ModelSource[],
   signal?: AbortSignal,
-  onOpen?: () => void,
+  onOpen?: (file: OpenedFile) => void,
 ): Promise<ModelFiles> {
   const opened: OpenedFile[] = [];
   const close = async (): Promise<void> => {
@@ -34,7 +36,7 @@ export async function openModelFiles(
   const open = async (one: ModelSource) => {
     checkSource(one);
     const file = await platform.open(one, signal);
-    if (opened.push(file) === 1) onOpen?.();
+    if (opened.push(file) === 1) onOpen?.(file);
     return file;
   };
   const options = signal ? { signal } : {};
@@ -43,7 +45,7 @@ export async function openModelFiles(
       if (source.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', 'the list of model files is empty; expected at least one');
       const parts = [];
       for (const one of source as readonly ModelSource[]) parts.push((await open(one)).bytes);
-      return { gguf: await readSplitGGUF(parts, options), parts, close };
+      return { gguf: await readSplitGGUF(parts, options), parts, projector: undefined, close };
     }
     const first = await open(source as ModelSource);
     const files = await openSplitGGUF(
@@ -52,7 +54,7 @@ export async function openModelFiles(
       async (name) => (await open(first.sibling?.(name) ?? name)).bytes,
       options,
     );
-    return { ...files, close };
+    return { ...files, projector: first.projector, close };
   } catch (error) {
     await close();
     throw outOfMemory('opening the model', withName(error, opened[0]?.name));

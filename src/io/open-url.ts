@@ -1,5 +1,5 @@
 /** A file over HTTP that is read on demand and not stored. */
-import type { OpenedFile } from '../engine/platform.ts';
+import type { OpenedFile } from '../platform.ts';
 import { openHttp, type HttpOptions } from './http.ts';
 import { createReadThrough } from './read-through.ts';
 

@@ -45,7 +45,7 @@ export interface FileIdentity {
 
 /** Makes the error for a file that became shorter while it was read. */
 export const cutWhileRead = (path: string, at: number, missing: number): QuantletError =>
-  new QuantletError('ERR_GGUF_TRUNCATED', `${path} ended at byte ${at}, ${missing} more were expected; it was cut while being read`);
+  new QuantletError('ERR_GGUF_TRUNCATED', `${path} ended at byte ${at}; expected ${missing} more: it was cut while it was read`);
 
 /** Makes the error for a file that changed while it was read. */
 export const changedWhileRead = (path: string): QuantletError =>
@@ -98,7 +98,7 @@ export const checkedBytes = (byteLength: number, rawRead: RawRead): Bytes => {
     if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || start < 0 || end < start || end > byteLength) {
       throw new QuantletError(
         'ERR_SOURCE',
-        `bytes ${start} to ${end} were asked of a source of ${byteLength} bytes; expected 0 <= start <= end <= ${byteLength}`,
+        `bytes ${start} to ${end} of a source of ${byteLength} bytes were requested; expected 0 <= start <= end <= ${byteLength}`,
       );
     }
     let chunk: Uint8Array;
@@ -114,7 +114,7 @@ export const checkedBytes = (byteLength: number, rawRead: RawRead): Bytes => {
     if (chunk.byteLength !== end - start) {
       throw new QuantletError(
         'ERR_SOURCE',
-        `the source gave ${chunk.byteLength} bytes for ${start} to ${end}; expected ${end - start}: it is shorter than its byteLength of ${byteLength} says, or its slice() does not keep to its arguments`,
+        `the source gave ${chunk.byteLength} bytes for ${start} to ${end}; expected ${end - start}: it is shorter than its byteLength of ${byteLength}, or its slice() ignores its arguments`,
       );
     }
     return unshared(chunk);

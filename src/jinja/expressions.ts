@@ -220,7 +220,7 @@ export class ExpressionParser {
       return this.stream.isOperator(':', ']') ? undefined : this.expression();
     };
     const bounds = [from, bound(), bound()];
-    if (before > 0) throw this.stream.fail('slices beside other keys are not supported');
+    if (before > 0) throw this.stream.fail('slices next to other keys are not supported');
     this.stream.expect('operator', ']');
     return { type: 'slice', of, bounds };
   }

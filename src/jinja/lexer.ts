@@ -169,7 +169,7 @@ class Lexer {
     const quoted = this.#take(string);
     if (quoted === undefined) return false;
     const value = parseString(quoted.slice(1, -1));
-    if (value === undefined) throw this.#fail('an escape in a text that is none');
+    if (value === undefined) throw this.#fail('an invalid escape in a string');
     return (this.#push('literal', quoted, value), true);
   }
 }

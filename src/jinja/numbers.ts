@@ -196,7 +196,7 @@ export function parseInt_(text: string, base: number): Int | undefined {
   return intOf(sign === '-' ? -value : value);
 }
 
-/** Most digits of an int that Python reads or writes. */
+/** Maximum number of digits of an int that Python reads or writes. */
 const MAX_DIGITS = 4300;
 
 /**

@@ -56,7 +56,7 @@ export function split(value: string, separator: string | undefined, most: number
   return most < 0 || parts.length <= most + 1 ? parts : [...parts.slice(0, most), parts.slice(most).join(separator)];
 }
 
-/** The same from the right. */
+/** Splits as split() does, but counts `most` from the right (rsplit). */
 function splitRight(value: string, separator: string | undefined, most: number): string[] {
   if (most < 0) return split(value, separator, most);
   if (separator !== undefined) {

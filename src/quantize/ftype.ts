@@ -1,7 +1,7 @@
 /** Kinds of quantised files, and the tensor types that they use. */
 import { QuantletError } from '../errors.ts';
 import type { TypeName, TypeTraits } from '../type-traits.ts';
-import { TYPE, typesWith } from '../type-traits.ts';
+import { TYPE, typeById, typesWith } from '../type-traits.ts';
 
 /**
  * A kind of file of llama-quantize: its number in `general.file_type` and the type of most
@@ -87,7 +87,7 @@ const ALIASES: Readonly<Record<string, string>> = { Q3_K: 'Q3_K_M', Q4_K: 'Q4_K_
  * Kind of file of a TYPE argument: a name in any case, an alias (`Q4_K` is `Q4_K_M`), or
  * llama.cpp's number.
  *
- * @throws QuantletError ERR_USAGE listing the names
+ * @throws QuantletError ERR_INVALID_ARGUMENT listing the names
  */
 export const parseFtype = (text: string): Ftype => {
   const name = text.toUpperCase();
@@ -96,26 +96,28 @@ export const parseFtype = (text: string): Ftype => {
     FTYPES.find((f) => f.name === (ALIASES[name] ?? name)) ?? (/^\d+$/.test(text) ? FTYPES.find((f) => f.id === Number(text)) : undefined);
   if (!found)
     throw new QuantletError(
-      'ERR_USAGE',
-      `"${text}" is not a type that quantlet can make, expected one of ${FTYPES.map((f) => f.name).join(', ')}`,
+      'ERR_INVALID_ARGUMENT',
+      `"${text}" is not a type that quantlet can make; expected one of ${FTYPES.map((f) => f.name).join(', ')}`,
     );
   return found;
 };
 
-/** Types that weights can be quantised to. */
-export const QUANTIZERS: readonly TypeTraits<TypeName>[] = typesWith((k) => (k.quantizer && k.packed) || k.gridQuantizer);
+/** Types that weights can be quantised to, among those that a file can have. */
+export const QUANTIZERS: readonly TypeTraits<TypeName>[] = typesWith(
+  (k, { id }) => typeById(id) && ((k.quantizer && k.packed) || k.gridQuantizer),
+);
 
 /**
  * Tensor type of an argument such as that of `--output-tensor-type`, a ggml name in any case.
  *
- * @throws QuantletError ERR_USAGE listing the names
+ * @throws QuantletError ERR_INVALID_ARGUMENT listing the names
  */
 export const parseTensorType = (text: string): TypeTraits => {
   const found = QUANTIZERS.find(({ name }) => name.toLowerCase() === text.toLowerCase());
   if (!found)
     throw new QuantletError(
-      'ERR_USAGE',
-      `"${text}" is not a tensor type that quantlet can make, expected one of ${QUANTIZERS.map(({ name }) => name).join(', ')}`,
+      'ERR_INVALID_ARGUMENT',
+      `"${text}" is not a tensor type that quantlet can make; expected one of ${QUANTIZERS.map(({ name }) => name).join(', ')}`,
     );
   return found;
 };

@@ -40,7 +40,7 @@ const SUMS = '.in_sum2';
 const COUNTS = '.counts';
 
 const readFloats = async (bytes: Bytes, info: TensorInfo, signal?: AbortSignal): Promise<Float32Array> => {
-  if (info.type !== TYPE.f32) throw invalid(`imatrix tensor "${info.name}" is of type ${info.type.name}, expected f32`);
+  if (info.type !== TYPE.f32) throw invalid(`imatrix tensor "${info.name}" is of type ${info.type.name}; expected f32`);
   return tensorFloats([bytes], info, signal);
 };
 
@@ -58,7 +58,7 @@ const open = async (bytes: Bytes, signal?: AbortSignal): Promise<GGUF> => {
 
 const mustBeFinite = (name: string, values: Float32Array, what = 'input'): Float32Array => {
   const i = values.findIndex((x) => !Number.isFinite(x));
-  if (i >= 0) throw invalid(`the imatrix has ${values[i]} for ${what} ${i} of "${name}", expected a finite number: measure it again`);
+  if (i >= 0) throw invalid(`the imatrix has ${values[i]} for ${what} ${i} of "${name}"; expected a finite number: measure it again`);
   return values;
 };
 
@@ -72,17 +72,17 @@ export const readImatrixSums = async (bytes: Bytes, signal?: AbortSignal): Promi
   const gguf = await open(bytes, signal);
   const kind = getString(gguf, 'general.type', 'model');
   if (kind !== 'imatrix')
-    throw invalid(`general.type of the imatrix file is "${kind}", expected "imatrix": this is another kind of GGUF file`);
+    throw invalid(`general.type of the imatrix file is "${kind}"; expected "imatrix": this is another kind of GGUF file`);
   const entries = new Map<string, InputSums>();
   for (const sums of gguf.tensors.values()) {
     if (!sums.name.endsWith(SUMS)) continue;
     const name = sums.name.slice(0, -SUMS.length);
     const counts = gguf.tensors.get(name + COUNTS);
-    if (!counts) throw invalid(`the imatrix has "${sums.name}" but no "${name}${COUNTS}", expected both`);
+    if (!counts) throw invalid(`the imatrix has "${sums.name}" but no "${name}${COUNTS}"; expected both`);
     const nMatrices = counts.byteLength / 4;
     if (counts.ne[0] !== 1 || sums.ne[1] * sums.ne[2] * sums.ne[3] !== nMatrices) {
       throw invalid(
-        `the imatrix has ${nMatrices} counts (ne[0] ${counts.ne[0]}) for "${sums.name}", expected one for each of its ${sums.ne[1] * sums.ne[2] * sums.ne[3]} rows`,
+        `the imatrix has ${nMatrices} counts (ne[0] ${counts.ne[0]}) for "${sums.name}"; expected one for each of its ${sums.ne[1] * sums.ne[2] * sums.ne[3]} rows`,
       );
     }
     entries.set(name, {
@@ -90,7 +90,7 @@ export const readImatrixSums = async (bytes: Bytes, signal?: AbortSignal): Promi
       counts: mustBeFinite(name, await readFloats(bytes, counts, signal), 'count'),
     });
   }
-  if (entries.size === 0) throw invalid(`the imatrix holds no importance weights, expected tensors named *${SUMS} and *${COUNTS}`);
+  if (entries.size === 0) throw invalid(`the imatrix has no importance weights; expected tensors named *${SUMS} and *${COUNTS}`);
   return { entries, datasets: getStrings(gguf, 'imatrix.datasets', []), chunkCount: getCount(gguf, 'imatrix.chunk_count', 0) };
 };
 
@@ -134,7 +134,7 @@ export const joinImatrices = (all: readonly Omit<ImatrixSums, 'chunkCount'>[], n
     if (known && (known.sums.length !== more.sums.length || known.counts.length !== more.counts.length))
       throw new QuantletError(
         'ERR_INVALID_ARGUMENT',
-        `the imatrices have ${known.sums.length} and ${more.sums.length} sums, ${known.counts.length} and ${more.counts.length} counts for "${name}"; expected as many: they are of different models`,
+        `the imatrices have ${known.sums.length} and ${more.sums.length} sums, ${known.counts.length} and ${more.counts.length} counts for "${name}"; expected the same numbers: they belong to different models`,
       );
     const both = known ? { sums: mustBeFinite(name, added(known.sums, more.sums)), counts: added(known.counts, more.counts) } : more;
     entries.set(name, both);

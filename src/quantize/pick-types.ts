@@ -131,7 +131,7 @@ const fitting = (type: TypeTraits, { name, ne: [ne0] }: TensorInfo): TypeTraits 
   if (smaller.blckSize > 32) {
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
-      `rows of tensor "${name}" have ${ne0} elements, expected a multiple of ${type.blckSize} for ${type.name}, which no other type stands in for: choose another type, or give this tensor one with --tensor-type`,
+      `rows of tensor "${name}" have ${ne0} elements; expected a multiple of ${type.blckSize} for ${type.name}, which no other type can replace: choose another type, or give this tensor one with --tensor-type`,
     );
   }
   return ne0 % smaller.blckSize === 0 ? smaller : TYPE.f16;

@@ -86,17 +86,17 @@ const checkTensor = ({ info, type }: PickedType, ftype: Ftype, options: Quantize
   if (type === info.type) return;
   const floats = info.type === TYPE.f32 || info.type === TYPE.f16 || info.type === TYPE.bf16;
   if (!floats && isPlain(info.type))
-    throw bad(`tensor "${info.name}" is of type ${info.type.name}, expected f32, f16, bf16 or a quantised type: it cannot be quantised`);
+    throw bad(`tensor "${info.name}" is of type ${info.type.name}; expected f32, f16, bf16 or a quantised type: it cannot be quantised`);
   if (!floats && !options.allowRequantize) {
     throw bad(
-      `tensor "${info.name}" is ${info.type.name} already, expected f32, f16 or bf16: quantising it again to ${type.name} loses quality; start from the original model, or say --allow-requantize`,
+      `tensor "${info.name}" is ${info.type.name} already; expected f32, f16 or bf16: quantising it again to ${type.name} loses quality; start from the original model, or add --allow-requantize`,
     );
   }
   if (importance(info, options) || !needsImportance(info.name, type, ftype)) return;
   const advice = isLookup(info.name)
     ? 'an imatrix has none for what is only looked up; choose a larger type with --token-embedding-type, q4_K, say'
     : `give them with --imatrix, or choose a larger type, ${type.name.startsWith('iq3') ? 'IQ3_S' : 'Q2_K'}, say`;
-  throw bad(`tensor "${info.name}" would be ${type.name}, which needs importance weights, and there are none for it: ${advice}`);
+  throw bad(`tensor "${info.name}" would be ${type.name}, which needs importance weights, but there are none for it; ${advice}`);
 };
 
 const importance = (info: TensorInfo, options: QuantizeOptions): Float32Array | undefined => {
@@ -106,7 +106,7 @@ const importance = (info: TensorInfo, options: QuantizeOptions): Float32Array | 
   // Token embeddings are looked up, not multiplied, so weights of another length do not belong to
   // them.
   if (isLookup(info.name)) return undefined;
-  throw bad(`the imatrix has ${values.length} values for tensor "${info.name}", expected ${expected}: it was made with another model`);
+  throw bad(`the imatrix has ${values.length} values for tensor "${info.name}"; expected ${expected}: it was made with another model`);
 };
 
 /** Keys that state the kind of file. A copy keeps the old values. */

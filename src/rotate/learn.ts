@@ -55,7 +55,7 @@ export interface LearnOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Most tokens of a sequence. */
+/** Maximum number of tokens of a sequence. */
 const MOST_WINDOW = 256;
 const MOST_SEQUENCES = 4;
 /**

@@ -93,7 +93,7 @@ export const hadamards = ({ nEmbd, headDim }: HParams, seed: number): MatrixRota
   },
 });
 
-/** Given matrices: R1, and each layer's R2. */
+/** Rotations by given matrices: R1, and one R2 for each layer. */
 export const matrices = (r1: Float32Array, r2: readonly Float32Array[]): MatrixRotations => {
   const rotation = (matrix: Float32Array): Rotation => ({ n: Math.sqrt(matrix.length), matrix });
   return { r1: rotation(r1), r2: (layer) => rotation(r2[layer]) };
@@ -114,9 +114,9 @@ const KEPT =
 
 /** Reason why R1 cannot rotate a model with this tensor. */
 function obstacle(name: string): string {
-  if (/post_(attention|ffw)_norm/.test(name)) return 'a norm behind a branch has weights that no matrix can take over; leave --r1 out';
+  if (/post_(attention|ffw)_norm/.test(name)) return 'no matrix can take over the weights of a norm after a branch; leave --r1 out';
   if (/_exps|_shexp|gate_inp/.test(name)) return 'mixtures of experts are not rotated yet';
-  return 'it is none of the tensors that a rotation knows what to do with';
+  return 'rotations do not know this tensor';
 }
 
 /**
@@ -140,7 +140,7 @@ export async function planRotation(
       `the model's architecture is "${arch}", which is not rotated; expected one of ${ROTATED_ARCHITECTURES.join(', ')}`,
     );
   const before = [...gguf.metadata.keys()].find((key) => key.startsWith('quantlet.rotation.'));
-  if (before !== undefined) throw refuse(`the model is rotated already (its metadata has "${before}"); expected the one it was made from`);
+  if (before !== undefined) throw refuse(`the model is rotated already (its metadata has "${before}"); expected the original model`);
   const nFf = gguf.tensors.get('blk.0.ffn_down.weight')?.ne[0] ?? hp.nFf;
   const size: Readonly<Record<RotationName, number>> = {
     r1: rotations.r1.n,
@@ -151,7 +151,7 @@ export async function planRotation(
   for (const name of wanted)
     if (size[name] < 2)
       throw refuse(
-        `--${name} has nothing to turn: no Hadamard matrix of 2 or more divides the model's ${name === 'r4' ? `feed-forward length of ${nFf}` : name === 'r1' ? `embeddings of ${nEmbd}` : `heads of ${headDim}`}`,
+        `--${name} has nothing to rotate: no Hadamard matrix of 2 or more divides the model's ${name === 'r4' ? `feed-forward length of ${nFf}` : name === 'r1' ? `embeddings of ${nEmbd}` : `heads of ${headDim}`}`,
       );
 
   const r1 = wanted.has('r1') ? rotations.r1 : undefined;

@@ -52,7 +52,8 @@ export function createCandidates(nVocab: number): Candidates {
  */
 export function loadCandidates(c: Candidates, logits: Float32Array): void {
   const n = c.ids.length;
-  if (logits.length !== n) throw new QuantletError('ERR_INVALID_ARGUMENT', `${logits.length} logits for a vocabulary of ${n} tokens`);
+  if (logits.length !== n)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `there are ${logits.length} logits; expected one for each of ${n} tokens`);
   c.banned = hasNonFinite(logits);
   c.logits.set(logits);
   c.ids.set(workspaces.get(c)!.identity);
@@ -85,7 +86,7 @@ export function hasNonFinite(logits: Float32Array): boolean {
     if (v !== v || v === Infinity) {
       throw new QuantletError(
         'ERR_LOGITS',
-        `the logit of token ${i} is ${v}: the model computed no usable distribution: its file is damaged, or its weights overflow`,
+        `the logit of token ${i} is ${v}; expected a number: the model's file is damaged, or its weights overflow`,
       );
     }
   }
@@ -140,7 +141,7 @@ export function dropBanned(c: Candidates): void {
     keepWhere(c, (i) => c.logits[i] !== -Infinity);
     c.banned = false;
   }
-  if (c.size === 0) throw new QuantletError('ERR_LOGITS', 'every token is ruled out (all logits are -Infinity): no token can be chosen');
+  if (c.size === 0) throw new QuantletError('ERR_LOGITS', 'all logits are -Infinity; expected at least one token that can be chosen');
 }
 
 /**

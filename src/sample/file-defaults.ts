@@ -97,7 +97,7 @@ function sequenceOf(value: GGUFValue | undefined, warnings: string[]): readonly 
     else if (NOT_RUN.has(given))
       throw new QuantletError(
         'ERR_GGUF_INVALID',
-        `metadata "general.sampling.sequence" has the sampler ${JSON.stringify(word)}, which quantlet does not have: set another sequence with overrideKv`,
+        `metadata "general.sampling.sequence" has the sampler ${JSON.stringify(word)}, which quantlet does not have; set another sequence with overrideKv`,
       );
     else if (!WITHOUT_EFFECT.has(given))
       warnings.push(`general.sampling.sequence has ${JSON.stringify(word)}, which is not a sampler; left out`);

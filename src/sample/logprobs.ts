@@ -21,11 +21,12 @@ export interface Logprobs extends TokenLogprob {
  */
 export function logprobs(logits: Float32Array, id: number, n: number): Logprobs {
   if (!Number.isInteger(id) || id < 0 || id >= logits.length)
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `token ${id}: expected an id from 0 to ${logits.length - 1}`);
-  if (!Number.isInteger(n) || n < 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `top_logprobs is ${n}: expected an integer from 0 on`);
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `the token is ${id}; expected an id from 0 to ${logits.length - 1}`);
+  if (!Number.isInteger(n) || n < 0)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `top_logprobs is ${n}; expected a whole number of at least 0`);
   hasNonFinite(logits);
   const max = logits[argmax(logits, logits.length)];
-  if (max === -Infinity) throw new QuantletError('ERR_LOGITS', 'all logits are -Infinity: there is no distribution');
+  if (max === -Infinity) throw new QuantletError('ERR_LOGITS', 'all logits are -Infinity; expected at least one token that can be chosen');
   let sum = 0;
   for (let i = 0; i < logits.length; i++) sum += exp(logits[i] - max);
   const logSum = max + log(sum);

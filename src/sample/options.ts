@@ -87,8 +87,8 @@ const integer = (standard: number, least: number, most: number): NumberRow => ({
 
 /**
  * All options that are numbers: llama.cpp's default (common_params_sampling), the least and the
- * greatest value. Requests have these names in snake case (openai/sampling.ts). The row of a flag
- * in cli/flags.ts names the option that the flag sets.
+ * greatest value. Requests have these names in snake case (server/protocols/sampling.ts). The row of a flag
+ * in cli/flags/ names the option that the flag sets.
  */
 export const SAMPLER_NUMBERS: Readonly<Record<NumberOption, NumberRow>> = {
   temperature: number(0.8, -Infinity, 1e6),
@@ -141,7 +141,7 @@ export function resolveSamplerOptions(options: SamplerOptions, defaults: Sampler
       const bounds = range.least === -Infinity ? `of at most ${range.most}` : `from ${range.least} to ${range.most}`;
       throw new QuantletError(
         'ERR_INVALID_ARGUMENT',
-        `${name} is ${typeof value === 'string' ? JSON.stringify(value) : String(value)}: expected ${kind} ${bounds}`,
+        `${name} is ${typeof value === 'string' ? JSON.stringify(value) : String(value)}; expected ${kind} ${bounds}`,
       );
     }
   }
@@ -150,7 +150,7 @@ export function resolveSamplerOptions(options: SamplerOptions, defaults: Sampler
   if (!Array.isArray(breakers) || !breakers.every((b) => typeof b === 'string' && b !== '')) {
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
-      'drySequenceBreakers holds something other than non-empty strings: expected an array of those, or [] for none',
+      'drySequenceBreakers has a value that is not a non-empty string; expected an array of those, or [] for none',
     );
   }
   return resolved;
@@ -158,12 +158,12 @@ export function resolveSamplerOptions(options: SamplerOptions, defaults: Sampler
 
 function checkSamplers(samplers: unknown): void {
   if (!Array.isArray(samplers))
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `samplers is ${String(samplers)}: expected a list of ${SAMPLER_NAMES.join(', ')}`);
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `samplers is ${String(samplers)}; expected a list of ${SAMPLER_NAMES.join(', ')}`);
   const unknown: unknown = samplers.find((name: unknown) => !(SAMPLER_NAMES as readonly unknown[]).includes(name));
   if (unknown !== undefined)
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
-      `samplers is ${JSON.stringify(samplers)}: ${hintOf(unknown, SAMPLER_NAMES)} a list of ${SAMPLER_NAMES.join(', ')}`,
+      `samplers is ${JSON.stringify(samplers)}; ${hintOf(unknown, SAMPLER_NAMES)} a list of ${SAMPLER_NAMES.join(', ')}`,
     );
 }
 
@@ -173,18 +173,18 @@ function checkSamplers(samplers: unknown): void {
  */
 export function resolveLogitBias(logitBias: Required<SamplerOptions>['logitBias'], nVocab: number): [id: number, bias: number][] {
   if (typeof logitBias !== 'object' || logitBias === null)
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias is ${String(logitBias)}: expected an object or a Map of token id to number`);
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias is ${String(logitBias)}; expected an object or a Map of token id to number`);
   const entries =
     logitBias instanceof Map
       ? ([...logitBias] as [number, number][])
       : Object.entries(logitBias).map(([id, bias]) => [Number(id), bias as number] as [number, number]);
   for (const [id, bias] of entries) {
     if (!Number.isInteger(id) || id < 0 || id >= nVocab)
-      throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias names token ${id}: expected an id from 0 to ${nVocab - 1}`);
+      throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias names token ${id}; expected an id from 0 to ${nVocab - 1}`);
     if (typeof bias !== 'number' || !(bias < Infinity))
       throw new QuantletError(
         'ERR_INVALID_ARGUMENT',
-        `logitBias of token ${id} is ${String(bias)}: expected a number, or -Infinity to ban the token`,
+        `logitBias of token ${id} is ${String(bias)}; expected a number, or -Infinity to ban the token`,
       );
   }
   return entries;

@@ -20,7 +20,7 @@ export interface Random {
 export function createRandom(seed?: number): Random {
   if (seed === undefined || seed === -1) seed = Math.floor(Math.random() * 2 ** 32); // (loading Web Crypto would delay the start of Node)
   if (!Number.isInteger(seed) || seed < 0 || seed > 0xffffffff) {
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `seed is ${seed}: expected an integer from 0 to 4294967295, or -1 for a random one`);
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `seed is ${seed}; expected an integer from 0 to 4294967295, or -1 for a random one`);
   }
   const start = seed;
   const s = new Uint32Array(4);

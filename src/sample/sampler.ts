@@ -206,7 +206,7 @@ function createDryStep(o: Required<SamplerOptions>, nVocab: number, context: Sam
   if (!context.pieceBytes && o.drySequenceBreakers.length > 0) {
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
-      'dryMultiplier is set, but the text of the tokens is not known here: pass pieceBytes, or drySequenceBreakers: []',
+      'dryMultiplier is set, but the text of the tokens is not known here; pass pieceBytes, or drySequenceBreakers: []',
     );
   }
   return createDry(

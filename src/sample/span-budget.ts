@@ -7,8 +7,8 @@ import type { TokenConstraint } from './sampler.ts';
 
 export interface SpanBudget {
   /**
-   * Most tokens of a span. The span may exceed it to complete a character or an end mark that has
-   * begun.
+   * Maximum number of tokens of a span. The span may exceed it to complete a character or an end
+   * mark that has begun.
    */
   readonly tokens: number;
   /** Marks that begin and end a span, and the tokens that are forced when its budget is used up. */

@@ -5,7 +5,7 @@
  */
 import { ROW_BLOCK } from '../graph/layout.ts';
 
-/** Most tokens used to group neurons. More only take longer. */
+/** Maximum number of tokens used to group neurons. More only take longer. */
 const MOST_COMPARED = 4096;
 
 export interface Firing {

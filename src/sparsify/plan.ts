@@ -23,7 +23,7 @@ export interface SparseTensor {
   readonly type: TypeTraits;
   readonly ne: readonly number[];
   readonly source: TensorInfo;
-  /** The other tensor of `bundled`. */
+  /** With `bundled`: the tensor whose columns follow the rows. */
   readonly beside?: TensorInfo | undefined;
   readonly change: Change;
   /** Layer whose neurons the new rows are; undefined: the order of rows stays. */
@@ -59,9 +59,9 @@ const FLOATS: readonly unknown[] = [TYPE.f32, TYPE.f16, TYPE.bf16];
 const refuse = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
 
 const sparseAlready = (name: string): QuantletError =>
-  refuse(`the model is sparse already (it has "${name}"); expected the one that it was made from`);
+  refuse(`the model is sparse already (it has "${name}"); expected the original model`);
 const unknownFactor = (name: string): QuantletError =>
-  refuse(`the model has the tensor "${name}", a factor or bias that sparse products do not know`);
+  refuse(`the model has the tensor "${name}", a factor or bias that sparse products do not support`);
 
 function mustBeFloat({ name, type }: TensorInfo): void {
   if (!FLOATS.includes(type))
@@ -76,19 +76,17 @@ export function planSparsify(gguf: GGUF, { neurons, heads, bundle, rank }: PlanO
   const hp = readHParams(gguf);
   const experts = EXPERT_ARCHITECTURES.includes(hp.arch);
   if (neurons && experts)
-    throw refuse(`the neurons of this ${hp.arch} model are those of experts, which are read one by one in any order; leave out the text`);
-  if (!neurons && !experts && !heads) throw new QuantletError('ERR_USAGE', 'give the text that tells which neurons fire with -f FILE');
+    throw refuse(`the neurons of this ${hp.arch} model belong to experts, which cannot be grouped; leave out the text`);
+  if (!neurons && !experts && !heads) throw refuse('a text is missing; give one for which neurons fire (the option text, -f FILE)');
   if (neurons) mustBeRelu(gguf, hp);
   if (bundle && rank === 0 && reluUnit(gguf) === 'plain')
-    throw refuse(
-      `feed-forwards of this ${hp.arch} model have no gate, so that ffn_up is read whole; leave out --bundle, or train predictors`,
-    );
+    throw refuse(`feed-forwards of this ${hp.arch} model have no gate, so ffn_up is read whole; leave out --bundle, or train predictors`);
   const tensors = [...gguf.tensors.values()].flatMap((source) => [
     ...(experts ? [ofExperts(source)] : neurons ? ofNeurons(source, bundle ? gguf : undefined) : [unchanged(source)]),
     ...(heads ? ofHeads(source, hp) : []),
   ]);
   if (heads && !tensors.some(({ change }) => change === 'squares'))
-    throw refuse(`this ${hp.arch} model has no attn_output whose heads could be left out; leave out --heads`);
+    throw refuse(`this ${hp.arch} model has no attn_output with heads; leave out --heads`);
   return { hp, tensors, layers: neurons ? neuronLayers(gguf, hp) : [] };
 }
 
@@ -139,8 +137,7 @@ function ofExperts(source: TensorInfo): SparseTensor {
 /** Tensors added after attention's last product, so that heads can be left out. */
 function ofHeads(source: TensorInfo, { nHead }: HParams): SparseTensor[] {
   const { name, ne } = source;
-  if (/\.attn_output_t\./.test(name))
-    throw refuse(`the model has rows of heads already ("${name}"); expected the one that it was made from`);
+  if (/\.attn_output_t\./.test(name)) throw refuse(`the model has rows of heads already ("${name}"); expected the original model`);
   if (!/^blk\.\d+\.attn_output\.weight$/.test(name) || ne[0] % nHead !== 0) return [];
   mustBeFloat(source);
   const named = (end: string): SparseTensor => ({ ...unchanged(source), name: name.replace('attn_output.weight', `attn_output_t.${end}`) });
@@ -154,14 +151,14 @@ function mustBeRelu(gguf: GGUF, hp: HParams): void {
   if (!RELU_ARCHITECTURES.includes(hp.arch))
     throw new QuantletError(
       'ERR_UNSUPPORTED_ARCH',
-      `the model's architecture is "${hp.arch}"; expected one that PowerInfer has: ${RELU_ARCHITECTURES.join(', ')}`,
+      `the model's architecture is "${hp.arch}"; expected one of PowerInfer's: ${RELU_ARCHITECTURES.join(', ')}`,
     );
   if (!reluUnit(gguf))
     throw refuse(
-      `nothing in this ${hp.arch} model says that its activation is ReLU, and of another all neurons count; if it is, say so with --override-kv powerinfer.sparse_threshold=float:0`,
+      `nothing in this ${hp.arch} model says that its activation is ReLU, and other activations need all neurons; if it is ReLU, add --override-kv powerinfer.sparse_threshold=float:0`,
     );
   if (hp.rotations.feedForward > 0)
-    throw refuse('the model is rotated by R4, which leaves no neuron at 0; sparsify the model it was made from, or rotate it without --r4');
+    throw refuse('the model is rotated by R4, so no neuron is 0; sparsify the original model, or rotate it without --r4');
 }
 
 function neuronLayers(gguf: GGUF, hp: HParams): SparsePlan['layers'] {

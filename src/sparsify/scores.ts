@@ -30,17 +30,18 @@ export function createScores(): Scores {
 }
 
 /**
- * Recall: share of the firing neurons that are computed. Precision: share of the computed neurons
- * that fire. Skipped: share of all neurons that are not computed.
+ * Quality of predictors, on tokens that they were not trained with. Recall: fraction of the firing
+ * neurons that are computed. Precision: fraction of the computed neurons that fire. Skipped:
+ * fraction of all neurons that are not computed.
  */
-export interface Quality {
+export interface PredictorQuality {
   readonly recall: number;
   readonly precision: number;
   readonly skipped: number;
 }
 
 /** Quality of all these scores together. */
-export function qualityAt(scores: readonly Scores[], threshold: number): Quality {
+export function qualityAt(scores: readonly Scores[], threshold: number): PredictorQuality {
   const sum = (at: number): { firing: number; idle: number } =>
     scores.map((s) => s.above(at)).reduce((a, b) => ({ firing: a.firing + b.firing, idle: a.idle + b.idle }), { firing: 0, idle: 0 });
   const found = sum(threshold);

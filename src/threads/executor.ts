@@ -3,6 +3,7 @@
  * the host knows threads and memories through this interface only.
  */
 import { QuantletError } from '../errors.ts';
+import { MAX_THREADS } from '../graph/layout.ts';
 import type { FileIdentity } from '../io/source.ts';
 import { whole } from '../options.ts';
 
@@ -51,7 +52,7 @@ export interface LoadWork {
    * 5.7.)
    */
   readonly pieces: Float64Array;
-  /** Shared too: the first bytes of pieces, for those with `head`. */
+  /** First bytes of the pieces that have `head`, in shared memory. */
   readonly heads?: Uint8Array;
 }
 
@@ -78,7 +79,7 @@ export interface Executor {
    */
   load?(work: LoadWork, onDone: (pieces: number) => void, signal?: AbortSignal): Promise<void>;
   /**
-   * The same by threads that do nothing else, while steps run. Missing unless the executor was
+   * load() by threads that do nothing else, while steps run. Missing unless the executor was
    * started with such readers.
    */
   loadBeside?: Executor['load'];
@@ -86,7 +87,7 @@ export interface Executor {
    * Computes one record of a plan on this thread, while no step runs, so that V8 compiles its
    * kernel early. Only if threads share the compiled code.
    */
-  rehearse?(plan: number, record: number, nTokens: number, nOutputs: number): void;
+  compileAhead?(plan: number, record: number, nTokens: number, nOutputs: number): void;
   /** Progress of the step and of every thread, in words: for steps that do not end. */
   where(): string;
   /**
@@ -96,12 +97,6 @@ export interface Executor {
   rest(): void;
   dispose(): Promise<void>;
 }
-
-/**
- * The same as ggml's GGML_MAX_N_THREADS. Each thread costs a worker and scratch memory. A step's
- * number has room for 1023 threads (STEP_THREAD_BITS).
- */
-export const MAX_THREADS = 512;
 
 /** The option `threads`. */
 export const THREADS = whole(1, MAX_THREADS);
@@ -119,22 +114,3 @@ export function workerLost(when: string, remedy: string, cause: unknown): Quantl
   const why = cause instanceof Error ? cause.message : String(cause);
   return new QuantletError('ERR_WORKER_LOST', `a worker thread ended while ${when}: ${why}; ${remedy}`, { cause });
 }
-
-/**
- * Lets timers, input and output run first. Uses setImmediate if available, since a message channel
- * would keep a Node process alive.
- */
-export const yieldToEventLoop: () => Promise<void> = (() => {
-  if (typeof setImmediate === 'function') return () => new Promise((resolve) => void setImmediate(resolve));
-  if (typeof MessageChannel === 'function') {
-    const { port1, port2 } = new MessageChannel();
-    const waiting: (() => void)[] = [];
-    port1.onmessage = () => waiting.shift()?.();
-    return () =>
-      new Promise((resolve) => {
-        waiting.push(resolve);
-        port2.postMessage(0);
-      });
-  }
-  return () => new Promise((resolve) => void setTimeout(resolve, 0));
-})();

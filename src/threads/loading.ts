@@ -1,6 +1,6 @@
 /**
  * Loading by the threads themselves: pieces of files are read to their places in the shared memory
- * and packed while they are in the cache. The host (engine/read-weights.ts) lists the pieces, and
+ * and packed while they are in the cache. The host (load/read-weights.ts) lists the pieces, and
  * workers take them in turn. Reading and packing together, on every thread, takes little longer
  * than reading alone. If the host read weights and they were packed later, they would go to DRAM
  * and back, which takes twice as long.

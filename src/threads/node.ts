@@ -84,7 +84,7 @@ export function createPool(filename: string, name: string, n: number, workerData
       destroyed
         ? 'the pool was ended'
         : !pool
-          ? 'the pool is being built anew'
+          ? 'the pool is being restarted'
           : `${pool.threads.length} workers of ${n}, ${pool.queueSize} tasks wait for one`,
     async destroy() {
       destroyed = true;

@@ -17,7 +17,7 @@ declare const QUANTLET_VERSION: string | undefined;
 export const bundledError = (missing: string, cause?: unknown): QuantletError =>
   new QuantletError(
     'ERR_BUNDLED',
-    `${missing}: a bundler left files of quantlet or Piscina out; install quantlet where the bundle runs, or keep it out of the bundle (Next: serverExternalPackages: ['quantlet'], esbuild: --external:quantlet)`,
+    `${missing}: a bundler left out files of quantlet or Piscina; install quantlet where the bundle runs, or keep it out of the bundle (Next: serverExternalPackages: ['quantlet'], esbuild: --external:quantlet)`,
     { cause },
   );
 

@@ -58,7 +58,7 @@ export async function createRemote(channel: Channel, module: WebAssembly.Module,
       if (error instanceof QuantletError) throw error;
       throw new QuantletError(
         'ERR_WORKER_LOST',
-        `the worker failed in the middle of a step: ${error instanceof Error ? error.message : String(error)}; the next step can run again, what this one computed is lost`,
+        `the worker failed in the middle of a step: ${error instanceof Error ? error.message : String(error)}; the next step can run again, but the results of this one are lost`,
         { cause: error },
       );
     } finally {

@@ -75,15 +75,14 @@ export function checkRows({ from, to, ne0, nrows, data, imatrix }: Rows): void {
   for (const type of [from, to]) {
     if (ne0 % type.blckSize !== 0)
       throw bad(
-        `rows have ${ne0} elements, expected a multiple of ${type.blckSize}: ${type.name} is made of blocks of ${type.blckSize}; choose a type of smaller blocks`,
+        `rows have ${ne0} elements; expected a multiple of ${type.blckSize}: ${type.name} is made of blocks of ${type.blckSize}; choose a type with smaller blocks`,
       );
   }
   if (data.length !== nrows * rowSize(from, ne0))
-    throw bad(`${nrows} rows of ${ne0} elements came as ${data.length} bytes, expected ${nrows * rowSize(from, ne0)} of ${from.name}`);
-  if (to.kernels?.gridQuantizer === 'imatrix' && !imatrix)
-    throw bad(`rows are to become ${to.name}, expected importance weights with them`);
+    throw bad(`${nrows} rows of ${ne0} elements came as ${data.length} bytes; expected ${nrows * rowSize(from, ne0)} of ${from.name}`);
+  if (to.kernels?.gridQuantizer === 'imatrix' && !imatrix) throw bad(`rows of ${to.name} need importance weights; expected some`);
   if (imatrix && imatrix.length !== ne0)
-    throw bad(`there are ${imatrix.length} importance weights for rows of ${ne0} elements, expected one for each`);
+    throw bad(`there are ${imatrix.length} importance weights for rows of ${ne0} elements; expected one for each`);
 }
 
 /** Starts `nthreads` workers, at most MOST_THREADS. */
@@ -107,7 +106,7 @@ export function createRowsPool(kernels: WebAssembly.Module, nthreads: number): R
       });
       if (typeof quantised !== 'number') return quantised;
       throw bad(
-        `row ${quantised} of ${nrows} cannot become ${to.name}: its numbers or importance weights are too large, expected ones whose products are finite in f32; choose another type`,
+        `row ${quantised} of ${nrows} cannot become ${to.name}: its numbers or importance weights are too large; expected finite products in f32: choose another type`,
       );
     },
     dispose: () => pool.destroy(),

@@ -6,7 +6,7 @@
  * first memory, for the host.
  */
 import type { WasmMemory, WasmModule } from '../globals.ts';
-import { ENDS, STEP_THREADS } from '../graph/layout.ts';
+import { END, STEP_THREADS } from '../graph/layout.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { ARENA_BASE, bytesIn, memoryOf } from '../wasm/memory.ts';
 import type { Carry, Pass } from './executor.ts';
@@ -20,7 +20,7 @@ export interface Compute {
   readonly program: Float64Array;
 }
 
-/** Most numbers of a program. A pass takes 4, and 3 for each carry. */
+/** Maximum length of a program, in numbers. A pass takes 4, and 3 for each carry. */
 const PROGRAM_SIZE = 8192;
 
 export const computeWith = (module: WasmModule, ...memories: readonly WasmMemory[]): Compute => ({
@@ -80,19 +80,19 @@ export function serveSteps(kernels: readonly Kernels[], { memories, program }: C
       let end = here.compute(plan, ARENA_BASE, ith, nth, from, to);
       if (carries.length > 0) {
         end ||= here.meet(ARENA_BASE, ith, nth);
-        if (end === ENDS.goOn) for (const carry of carries) carryOn(memories, carry, ith, nth);
+        if (end === END.go_on) for (const carry of carries) carryOn(memories, carry, ith, nth);
         end ||= here.meet(ARENA_BASE, ith, nth);
       }
-      if (end !== ENDS.goOn) return end;
+      if (end !== END.go_on) return end;
     }
-    return ENDS.goOn;
+    return END.go_on;
   };
   const [first] = kernels;
   const idleNs = BigInt(idleMs) * 1_000_000n;
   for (let step = last; (step = first.await_step(ARENA_BASE, ith, step, idleNs)) !== 0;) {
     const nth = step & STEP_THREADS;
     if (ith >= nth) continue;
-    if (compute(nth) === ENDS.lost || first.meet(ARENA_BASE, ith, nth) === ENDS.lost) return;
+    if (compute(nth) === END.lost || first.meet(ARENA_BASE, ith, nth) === END.lost) return;
     if (ith === 0) first.finish_step(ARENA_BASE, step);
   }
 }

@@ -53,7 +53,7 @@ export function createShared(compute: Compute, pool: ThreadPool, cores: number, 
         await readers.load!(work, onDone, signal);
       },
     }),
-    rehearse(plan, record, nTokens, nOutputs) {
+    compileAhead(plan, record, nTokens, nOutputs) {
       const here = kernels[memoryOf(plan)];
       here.begin(plan, nTokens, nOutputs);
       here.compute(plan, ARENA_BASE, 0, 1, record, record + 1);

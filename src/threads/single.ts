@@ -4,7 +4,8 @@
  */
 import { instantiate } from '../wasm/load.ts';
 import { ARENA_BASE, bytesIn, memoryOf } from '../wasm/memory.ts';
-import { disposedError, yieldToEventLoop, type Executor } from './executor.ts';
+import { yieldToEventLoop } from '../event-loop.ts';
+import { disposedError, type Executor } from './executor.ts';
 import { carryOn } from './serve.ts';
 
 /**

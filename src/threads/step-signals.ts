@@ -30,8 +30,11 @@ const SPIN_CROWDED = 100;
 /** Pause between two reads of DONE while no worker watches it. */
 const LOOK_AGAIN_MS = 4;
 
-/** Largest number that leaves the bits of STEP a positive i32; the first step follows it. */
-const LAST_STEP = 0x1ffffe;
+/**
+ * Largest number of a step: the word SYNC.step, shifted by its bits for threads, stays a positive
+ * i32. The next step has number 1 again.
+ */
+const LAST_STEP = 2 ** (31 - STEP_THREAD_BITS) - 2;
 
 const CANCEL_WORDS = [SYNC.cancel, SYNC.cancel + 1];
 
@@ -48,7 +51,7 @@ export class StepSignals {
   private readonly words: Int32Array;
   /**
    * Number of the last step posted, with the number of its threads in the low bits
-   * (assembly/runtime/sync.ts STEP).
+   * (SYNC.step).
    */
   private posted = 0;
   private passes: readonly Pass[] = [];
@@ -100,7 +103,7 @@ export class StepSignals {
       if (this.lost !== undefined) {
         await this.serving;
         mustLive();
-        throw workerLost('a step ran', 'the next step can run again, what this one computed is lost', this.lost);
+        throw workerLost('a step ran', 'the next step can run again, but the results of this one are lost', this.lost);
       }
       if (done === this.posted) return;
       await this.doneChanged(done);

@@ -1,13 +1,13 @@
 /** Progress of each thread and the words of the sync block, as text, for steps that do not end. */
 import { CODE } from '../graph/kernels.ts';
-import { CLOSED, OP, OP_SIZE, PLAN, REACHED_STRIDE, STEP_THREAD_BITS, SYNC } from '../graph/layout.ts';
+import { CLOSED, REACHED_STRIDE, STEP_THREAD_BITS, STEP_THREADS, SYNC } from '../graph/layout.ts';
+import { OP, OP_SIZE, PLAN } from '../graph/structures.ts';
 import { ARENA_BASE, MEMORY_SPACE, memoryOf } from '../wasm/memory.ts';
 import type { Executor, Pass } from './executor.ts';
 
 const NAMES = new Map(Object.entries(CODE).map(([name, code]) => [code as number, name]));
 
-const stepOf = (word: number): string =>
-  word === CLOSED ? 'closed' : `${word >> STEP_THREAD_BITS} on ${word & ((1 << STEP_THREAD_BITS) - 1)} threads`;
+const stepOf = (word: number): string => (word === CLOSED ? 'closed' : `${word >> STEP_THREAD_BITS} on ${word & STEP_THREADS} threads`);
 
 /**
  * Describes the words of every sync block and every thread's last record in each memory. Threads

@@ -94,9 +94,9 @@ export function createPartition(vocab: Vocab): Partition {
 }
 
 /**
- * Cuts one text, which may have any number of special tokens, and different ones. So each place of
- * the text is offered to its longest token first, and to a shorter one only if another token has
- * taken a part of the longer one's text.
+ * Cuts one text at its special tokens. Searching the text for each token would read it once per
+ * token. Instead, each place of the text is offered to the longest token that begins there, and to
+ * a shorter one only if another token has taken a part of the longer one's text.
  */
 class Cutter {
   readonly #vocab: Vocab;

@@ -240,6 +240,6 @@ export function preTokenizer(name: unknown, warnings: string[]): PreTokenizer {
     name === undefined || name === ''
       ? 'the file names no pre-tokenizer (tokenizer.ggml.pre)'
       : `unknown pre-tokenizer '${String(name)}' (tokenizer.ggml.pre)`;
-  warnings.push(`${what}; using 'default', so text may be split differently than in training and answers may be worse`);
+  warnings.push(`${what}; 'default' is used, which may split text differently than in training and make answers worse`);
   return byName.get('default')!;
 }

@@ -6,8 +6,8 @@ const compile = (pattern: string): RegExp =>
   new RegExp(pattern.replaceAll('\\s', '\\p{White_Space}').replaceAll('\\S', '\\P{White_Space}'), 'gu');
 
 /**
- * Most words of a batch, and UTF-16 units after which a batch ends. A batch takes a few tenths of a
- * millisecond, and the work may pause after it.
+ * Maximum number of words of a batch, and UTF-16 units after which a batch ends. A batch takes a
+ * few tenths of a millisecond, and the work may pause after it.
  */
 const WORDS = 512;
 const UNITS = 4096;

@@ -9,7 +9,7 @@ export type EncodeText = (text: string, out: number[]) => Work<void>;
 
 /** Characters or words between two points where the work may pause. */
 const STRIDE = 2048;
-/** The same for characters that are only skipped. */
+/** Characters between two such points while they are only skipped. */
 const LONG = 65_536;
 const SPACE = escapedSpace.charCodeAt(0);
 

@@ -50,6 +50,8 @@ export interface Tokenizer {
   readonly suppressed: readonly number[];
   readonly addBos: boolean;
   readonly addEos: boolean;
+  /** Id of the token that encode() puts after every text, if it does. */
+  readonly last: number | undefined;
   /** Unclear points of the file, and what was assumed. */
   readonly warnings: readonly string[];
   /**
@@ -62,7 +64,7 @@ export interface Tokenizer {
    * models.
    */
   encode(text: string, options?: EncodeOptions): number[];
-  /** The same as work that pauses regularly, for {@link inSlices}: a long text takes a second. */
+  /** encode() as work that pauses regularly, for {@link inSlices}: a long text takes a second. */
   encodeWork(text: string, options?: EncodeOptions): Work<number[]>;
   /**
    * Finds the places where a text could be read as control tokens, as `breaks` that keep it text.
@@ -88,7 +90,7 @@ export interface Tokenizer {
    * @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary
    */
   decode(ids: Iterable<number>, options?: DecodeOptions): string;
-  /** The same with pauses. */
+  /** decode() as work that pauses regularly. */
   decodeWork(ids: Iterable<number>, options?: DecodeOptions): Work<string>;
   /** True for tokens that end generation: eos, eot, eom, and those that llama.cpp knows by name. */
   isEog(id: number): boolean;
@@ -137,10 +139,7 @@ export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
   const pieces = createPieces(vocab);
   const checked = (id: number): number => {
     if (Number.isInteger(id) && id >= 0 && id < tokens.length) return id;
-    throw new QuantletError(
-      'ERR_INVALID_ARGUMENT',
-      `token id ${id} is outside the vocabulary of ${tokens.length}; ids are 0 to ${tokens.length - 1}`,
-    );
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `token id ${id} is outside the vocabulary; expected 0 to ${tokens.length - 1}`);
   };
 
   // BERT's texts stand between cls and sep, regardless of add_bos and add_eos.
@@ -194,6 +193,7 @@ export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
     suppressed: vocab.suppressed,
     addBos: vocab.addBos,
     addEos: vocab.addEos,
+    last,
     warnings: vocab.warnings,
     prepare() {
       try {

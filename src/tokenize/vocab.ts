@@ -114,7 +114,7 @@ export function readVocab(metadata: TokenizerMetadata): Vocab {
   if (!model) {
     throw new QuantletError(
       'ERR_UNSUPPORTED_TOKENIZER',
-      `tokenizer.ggml.model is '${String(name)}'; quantlet reads ${Object.keys(models).join(', ')}`,
+      `tokenizer.ggml.model is '${String(name)}'; expected one of ${Object.keys(models).join(', ')}`,
     );
   }
   const stored = strings(metadata, 'tokens') ?? missing('tokenizer.ggml.tokens', 'its vocabulary');
@@ -182,7 +182,7 @@ function suppressedTokens(metadata: TokenizerMetadata, nVocab: number, warnings:
   const ids = Array.from(numbers(metadata, 'suppress_tokens', 0) ?? []);
   const known = ids.filter((id) => Number.isInteger(id) && id >= 0 && id < nVocab);
   if (known.length < ids.length)
-    warnings.push(`tokenizer.ggml.suppress_tokens names ${ids.length - known.length} ids outside of the ${nVocab} tokens; left out`);
+    warnings.push(`tokenizer.ggml.suppress_tokens names ${ids.length - known.length} ids outside the ${nVocab} tokens; they are ignored`);
   return known;
 }
 

@@ -6,6 +6,7 @@
 import {
   attention,
   flash_attn_ext,
+  hasBlocks,
   kv_store,
   FLASH_TYPES,
   KV_TYPES,
@@ -61,7 +62,6 @@ const ROWS = 40;
 /**
  * Numbers of columns for every path: 1, 2 and 3 columns, widths of gemm_16xn up to 16, and tiles of
  * four with each remainder.
- *
  */
 const COLUMNS = [1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 17, 18, 19] as const;
 const MOST_COLUMNS = Math.max(...COLUMNS);
@@ -121,7 +121,10 @@ function groupCases(packed: readonly Tensor[]): Cases {
   };
 }
 
-/** 2 kv heads; two splits of 256 cells, the second one short. */
+/**
+ * Sizes of the attention cases: 2 KV heads, and cells for two splits of at most 256, of which the
+ * second is short.
+ */
 const HEAD = 64;
 const KV_HEADS = 2;
 const N_KV = 300;
@@ -176,7 +179,7 @@ function cacheCase(): Cases {
     return kv_store(kept, floats('new', [HEAD, KV_HEADS, 3, 1], seed + 1), integers('cells', [290, 3, 511]), order);
   };
   return {
-    'attention over a cache': KV_TYPES.filter((type) => type !== 'q8_0' && type !== 'q4_0').map((type) =>
+    'attention over a cache': KV_TYPES.filter((type) => !hasBlocks(TYPE[type])).map((type) =>
       attention(q, cached(type, 'k', 8), cached(type, 'v', 10), integers('first', [0, 256]), integers('visible', [291, 256]), {
         scale: 0.125,
       }),

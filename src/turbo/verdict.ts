@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
-import { createFingerprint } from '../engine/fingerprint.ts';
+import { createFingerprint } from '../fingerprint.ts';
 import { packageFile } from '../threads/package-files.ts';
 import { printable } from '../printable.ts';
 import type { Build } from '../wasm/load.ts';

@@ -41,7 +41,7 @@ export interface Kernels {
    */
   kl_divergence(x: number, n: number, norm: number, base: number, scale: number, floor: number, out: number): number;
   begin(plan: number, nTokens: number, nOutputs: number): void;
-  /** Returns 0: done, 1: cancelled, -1: a worker was lost (ENDS in src/graph/layout.ts). */
+  /** Returns 0: done, 1: cancelled, -1: a worker was lost (END in src/graph/layout.ts). */
   compute(plan: number, sync: number, ith: number, nth: number, from: number, to: number): number;
   /** Waits for the next step. Returns its STEP word, or 0 if the thread shall return. */
   await_step(sync: number, ith: number, last: number, idleNs: bigint): number;

@@ -2,7 +2,7 @@
  * Allocation of a memory's bytes: for a whole model, for the intermediate results of a plan, and
  * for the tensors of quantlet/core.
  */
-import { alignUp } from '../gguf/types.ts';
+import { alignUp } from '../align.ts';
 
 /** A cache line: two tensors never share one, so that threads do not write to one line. */
 export const ALIGN = 64;

@@ -1,7 +1,5 @@
 /**
- * Memories of an engine. Their sizes are planned first, then each memory is made once. (If weights
- * are read before the plan is complete, the memory grows once, as far as V8 has reserved its
- * addresses anyway.)
+ * Memories of an engine. Their sizes are planned first, then each memory is made once.
  *
  * A memory has at most 4 GiB, and a model has as many memories as it needs. The host addresses them
  * as one row: address `a` is byte `a mod 2^32` of memory number `a / 2^32`. Kernels and plans take
@@ -13,7 +11,7 @@ import type { WasmMemory } from '../globals.ts';
 export const PAGE = 65536;
 /** wasm32 without memory64: distance between the first addresses of two memories. */
 export const MEMORY_SPACE = 2 ** 32;
-/** Most bytes of one memory. */
+/** Maximum number of bytes of one memory. */
 export const MEMORY_LIMIT = MEMORY_SPACE - PAGE;
 /**
  * Above every build's static data (kernels.heap_base(); a test compares). In every memory in which
@@ -60,10 +58,9 @@ const MODEL: MemoryUse = { what: 'the model with its context', remedy: 'choose a
 /**
  * Makes a memory.
  * @param all bytes needed together with those of other memories
- * @param most bytes up to which reach() may grow the memory
  * @throws ERR_OUT_OF_MEMORY naming the size needed
  */
-export function createMemory(bytes: number, shared: boolean, { what, remedy } = MODEL, all = bytes, most = bytes): WasmMemory {
+export function createMemory(bytes: number, shared: boolean, { what, remedy } = MODEL, all = bytes): WasmMemory {
   if (bytes > MEMORY_LIMIT) {
     throw new QuantletError(
       'ERR_OUT_OF_MEMORY',
@@ -72,7 +69,7 @@ export function createMemory(bytes: number, shared: boolean, { what, remedy } = 
   }
   const pages = Math.ceil(bytes / PAGE);
   try {
-    return new WebAssembly.Memory({ initial: pages, maximum: Math.ceil(most / PAGE), shared });
+    return new WebAssembly.Memory({ initial: pages, maximum: pages, shared });
   } catch (cause) {
     throw new QuantletError(
       'ERR_OUT_OF_MEMORY',

@@ -31,7 +31,7 @@ export function createQuantizer(module: WebAssembly.Module): Quantizer {
       const bytes = nrows * rowSize(type, ne0);
       const tables = kernels.prepare(type.id) >>> 0;
       if (tables === 0)
-        throw new QuantletError('ERR_OUT_OF_MEMORY', `the tables for ${type.name} take a few MiB, which there are not; free some memory`);
+        throw new QuantletError('ERR_OUT_OF_MEMORY', `the tables for ${type.name} need a few MiB, which are not free; free some memory`);
       const arena = createAllocator(tables);
       const source = arena.take(4 * floats.length);
       const target = arena.take(bytes);

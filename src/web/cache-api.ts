@@ -1,14 +1,14 @@
 /** Storage of models in the Cache API, in parts. For pages without workers or without OPFS. */
 import { checkedBytes, type Bytes } from '../io/source.ts';
-import type { Entry, Meta, Shelf } from './cached.ts';
+import type { Entry, Meta, FileCache } from './cached.ts';
 
 const PART = 8 << 20;
 const BASE = 'https://quantlet.invalid/';
 
 /** Opens the storage; undefined without the Cache API (insecure contexts, some private windows). */
-export async function cacheShelf(name = 'quantlet'): Promise<Shelf | undefined> {
+export async function cacheApiFiles(name = 'quantlet'): Promise<FileCache | undefined> {
   try {
-    return new CacheShelf(await caches.open(name));
+    return new CacheApiFiles(await caches.open(name));
   } catch {
     return undefined;
   }
@@ -91,7 +91,7 @@ class PartReader {
   }
 }
 
-class CacheShelf implements Shelf {
+class CacheApiFiles implements FileCache {
   readonly #parts: CachedParts;
 
   constructor(cache: Cache) {

@@ -5,6 +5,7 @@
 import { checkedBytes, type Bytes } from '../io/source.ts';
 import { openHttp, type HttpFile, type HttpOptions } from '../io/http.ts';
 import { createReadThrough, type Store } from '../io/read-through.ts';
+import { sha256 } from '../sha256.ts';
 
 /** Metadata of a cached file. `complete` is true only if the whole file is stored. */
 export interface Meta {
@@ -23,7 +24,7 @@ export interface Entry extends Store {
 }
 
 /** Storage of files by key: OPFS, the Cache API, or memory in tests. */
-export interface Shelf {
+export interface FileCache {
   /** Cached files, and when each was last loaded (milliseconds since 1970; 0: unknown). */
   list(): Promise<readonly (readonly [key: string, used: number])[]>;
   /**
@@ -56,15 +57,12 @@ export interface Cached {
 }
 
 /**
- * Most bytes that are still downloaded at the end of a load, so that the cached file is complete. A
- * load does not read padding.
+ * Maximum number of bytes that are still downloaded at the end of a load, so that the cached file
+ * is complete. A load does not read padding.
  */
 const TAIL = 1 << 20;
 
-export async function keyOf(url: string): Promise<string> {
-  const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(url));
-  return Array.from(new Uint8Array(hash, 0, 16), (b) => b.toString(16).padStart(2, '0')).join('');
-}
+export const keyOf = async (url: string): Promise<string> => (await sha256(url)).slice(0, 32);
 
 /**
  * Takes a lock, which the returned function releases; undefined if another tab has the lock.
@@ -87,12 +85,12 @@ export async function lock(key: string, mode: LockMode): Promise<(() => void) | 
  * Opens a URL, from the cache if possible. If the cache fails, works without it.
  * @throws ERR_DOWNLOAD, or signal.reason
  */
-export async function openCached(url: string, shelf: Shelf | undefined, options: CachedOptions): Promise<Cached> {
-  if (shelf) {
+export async function openCached(url: string, cache: FileCache | undefined, options: CachedOptions): Promise<Cached> {
+  if (cache) {
     try {
       const key = await keyOf(url);
       const cached = await patiently(
-        async () => (options.reload ? undefined : await readKept(url, key, shelf)) ?? (await claim(url, key, shelf, options)),
+        async () => (options.reload ? undefined : await readKept(url, key, cache)) ?? (await reserve(url, key, cache, options)),
         options.signal,
       );
       if (cached) return cached;
@@ -124,46 +122,46 @@ async function patiently<T>(attempt: () => Promise<T | undefined>, signal: Abort
 }
 
 /** Downloads and caches; undefined if another load is doing that. */
-async function claim(url: string, key: string, shelf: Shelf, options: CachedOptions): Promise<Cached | undefined> {
+async function reserve(url: string, key: string, cache: FileCache, options: CachedOptions): Promise<Cached | undefined> {
   const release = await lock(key, 'exclusive');
   if (!release) return undefined;
-  const entry = await shelf.write(key).catch((error: unknown) => {
+  const entry = await cache.write(key).catch((error: unknown) => {
     release();
     throw error;
   });
-  if (entry) return download(url, key, shelf, entry, release, options);
+  if (entry) return download(url, key, cache, entry, release, options);
   release();
   return undefined;
 }
 
-async function readKept(url: string, key: string, shelf: Shelf): Promise<Cached | undefined> {
-  if (!(await shelf.meta(key))?.complete) return undefined;
+async function readKept(url: string, key: string, cache: FileCache): Promise<Cached | undefined> {
+  if (!(await cache.meta(key))?.complete) return undefined;
   const release = await lock(key, 'shared');
   if (!release) return undefined;
   let bytes: Bytes | undefined;
   try {
-    const meta = await shelf.meta(key); // check again: another tab may have removed the file before the lock
-    bytes = meta?.complete && meta.url === url ? await shelf.open(key, meta.size) : undefined;
+    const meta = await cache.meta(key); // check again: another tab may have removed the file before the lock
+    bytes = meta?.complete && meta.url === url ? await cache.open(key, meta.size) : undefined;
   } finally {
     if (!bytes) release();
   }
   if (!bytes) return undefined;
   const { byteLength, read } = bytes;
-  await shelf.touch(key).catch(() => {});
+  await cache.touch(key).catch(() => {});
   return { bytes: checkedBytes(byteLength, read), how: 'kept', close: async () => release() };
 }
 
 async function download(
   url: string,
   key: string,
-  shelf: Shelf,
+  cache: FileCache,
   entry: Entry,
   release: () => void,
   options: CachedOptions,
 ): Promise<Cached> {
   let file: HttpFile | undefined;
   try {
-    const before = options.reload ? undefined : await shelf.meta(key);
+    const before = options.reload ? undefined : await cache.meta(key);
     if (before?.url !== url || entry.size > before.size) await entry.clear();
     const http: HttpOptions = { ...options, cache: 'no-store' };
     file = await openHttp(url, entry.size, http);
@@ -175,9 +173,9 @@ async function download(
       }
     }
     const meta = (complete: boolean, size: number): Meta => ({ url, size, version: file!.version, complete });
-    if (file.byteLength !== undefined) await shelf.setMeta(key, meta(false, file.byteLength));
-    await shelf.touch(key).catch(() => {});
-    const through = await createReadThrough(file, makingRoom(entry, key, shelf));
+    if (file.byteLength !== undefined) await cache.setMeta(key, meta(false, file.byteLength));
+    await cache.touch(key).catch(() => {});
+    const through = await createReadThrough(file, makingRoom(entry, key, cache));
     let closed: Promise<void> | undefined;
     const close = async (now: boolean): Promise<void> => {
       try {
@@ -185,8 +183,8 @@ async function download(
         await through.close();
         const { isWhole, isFull } = through;
         await entry.close();
-        if (isWhole) await shelf.setMeta(key, meta(true, through.bytes.byteLength));
-        else if (isFull) await shelf.remove(key); // a part that can never be completed only takes space
+        if (isWhole) await cache.setMeta(key, meta(true, through.bytes.byteLength));
+        else if (isFull) await cache.remove(key); // a part that can never be completed only takes space
       } finally {
         release();
       }
@@ -207,7 +205,7 @@ async function download(
  * If storage is full, removes other models, least recently used first, except those in use
  * elsewhere.
  */
-function makingRoom(entry: Entry, key: string, shelf: Shelf): Store {
+function makingRoom(entry: Entry, key: string, cache: FileCache): Store {
   return {
     get size() {
       return entry.size;
@@ -215,12 +213,12 @@ function makingRoom(entry: Entry, key: string, shelf: Shelf): Store {
     read: (start, end) => entry.read(start, end),
     async append(chunk) {
       if (await entry.append(chunk)) return true;
-      const others = (await shelf.list()).filter(([k]) => k !== key).sort(([, a], [, b]) => a - b);
+      const others = (await cache.list()).filter(([k]) => k !== key).sort(([, a], [, b]) => a - b);
       for (const [other] of others) {
         const release = await lock(other, 'exclusive');
         if (!release) continue;
         try {
-          await shelf.remove(other);
+          await cache.remove(other);
         } finally {
           release();
         }

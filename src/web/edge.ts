@@ -1,17 +1,17 @@
 /** Platform of edge functions, and of other runtimes with one thread and precompiled kernels. */
 import type { LoadOptions } from '../load-options.ts';
-import { loadModelOn } from '../load-model.ts';
+import { loadModelOn } from '../load/load-model.ts';
 import type { Model } from '../model.ts';
 import { isPlain } from '../options.ts';
 import type { ModelSource } from '../io/model-files.ts';
-import type { Platform } from '../engine/platform.ts';
+import type { Platform } from '../platform.ts';
 import { toBytes } from '../io/source.ts';
 import type { Executor } from '../threads/executor.ts';
 import { createSingle } from '../threads/single.ts';
 import { detectFeatures } from '../wasm/load.ts';
 import { createMemories } from '../wasm/memory.ts';
 import { QuantletError } from '../errors.ts';
-import { hubFor, locate } from '../hub/repository.ts';
+import { hubFor, locate } from '../hub/locate.ts';
 import { openUrl } from '../io/open-url.ts';
 import { buildOf, compileWasm } from './wasm.ts';
 

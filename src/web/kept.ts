@@ -2,8 +2,8 @@
  * Files that a page has cached: in the origin private file system, and in the Cache API for pages
  * that had no OPFS.
  */
-import { cacheShelf } from './cache-api.ts';
-import { lock, type Shelf } from './cached.ts';
+import { cacheApiFiles } from './cache-api.ts';
+import { lock, type FileCache } from './cached.ts';
 import { opfsKept } from './opfs.ts';
 
 export interface KeptFile {
@@ -15,18 +15,18 @@ export interface KeptFile {
   readonly complete: boolean;
   /** When the file was last loaded, milliseconds since 1970; 0: unknown. */
   readonly used: number;
-  readonly shelf: Pick<Shelf, 'remove'>;
+  readonly cache: Pick<FileCache, 'remove'>;
 }
 
 /** All cached files; none if the browser stores nothing. */
 export async function keptFiles(): Promise<KeptFile[]> {
   const files: KeptFile[] = [];
-  for (const shelf of [await opfsKept(), await cacheShelf()]) {
-    for (const [key, used] of (await shelf?.list().catch(() => [])) ?? []) {
-      const meta = await shelf!.meta(key);
+  for (const cache of [await opfsKept(), await cacheApiFiles()]) {
+    for (const [key, used] of (await cache?.list().catch(() => [])) ?? []) {
+      const meta = await cache!.meta(key);
       if (!meta) continue;
       const { url, size, complete } = meta;
-      files.push({ key, url, size, complete, used, shelf: shelf!, there: complete ? size : await shelf!.sizeOf(key) });
+      files.push({ key, url, size, complete, used, cache: cache!, there: complete ? size : await cache!.sizeOf(key) });
     }
   }
   return files;
@@ -36,11 +36,11 @@ export async function keptFiles(): Promise<KeptFile[]> {
  * Removes a cached file. Returns false if it is being loaded, here or in another tab; it then
  * stays.
  */
-export async function removeFile({ key, shelf }: Pick<KeptFile, 'key' | 'shelf'>): Promise<boolean> {
+export async function removeFile({ key, cache }: Pick<KeptFile, 'key' | 'cache'>): Promise<boolean> {
   const release = await lock(key, 'exclusive');
   if (!release) return false;
   try {
-    await shelf.remove(key);
+    await cache.remove(key);
   } finally {
     release();
   }

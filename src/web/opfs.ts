@@ -3,7 +3,7 @@
  * have these handles. What they write persists when the tab closes.
  */
 import { toBytes } from '../io/source.ts';
-import type { Entry, Meta, Shelf } from './cached.ts';
+import type { Entry, Meta, FileCache } from './cached.ts';
 
 /** Type of a sync access handle, which TypeScript's types for pages lack. */
 interface SyncHandle {
@@ -32,18 +32,18 @@ const fileIn = (folder: FileSystemDirectoryHandle, name: string, create = false)
 const textIn = async (folder: FileSystemDirectoryHandle, name: string): Promise<string | undefined> =>
   (await (await fileIn(folder, name))?.getFile())?.text();
 
-type KeptShelf = Pick<Shelf, 'list' | 'meta' | 'sizeOf' | 'remove'>;
+type KeptFiles = Pick<FileCache, 'list' | 'meta' | 'sizeOf' | 'remove'>;
 
 /**
  * The operations that pages can do as well: list and remove. Undefined without OPFS (private
  * windows, old browsers).
  */
-export async function opfsKept(folderName = FOLDER): Promise<KeptShelf | undefined> {
+export async function opfsKept(folderName = FOLDER): Promise<KeptFiles | undefined> {
   const folder = await folderNamed(folderName).catch(() => undefined);
   return folder && kept(folder);
 }
 
-function kept(folder: FileSystemDirectoryHandle): KeptShelf {
+function kept(folder: FileSystemDirectoryHandle): KeptFiles {
   return {
     async meta(key) {
       try {
@@ -71,7 +71,7 @@ function kept(folder: FileSystemDirectoryHandle): KeptShelf {
  * Opens the storage; undefined if this thread cannot write to OPFS (pages, private windows, old
  * browsers).
  */
-export async function opfsShelf(folderName = FOLDER): Promise<Shelf | undefined> {
+export async function opfsFiles(folderName = FOLDER): Promise<FileCache | undefined> {
   let folder: FileSystemDirectoryHandle;
   try {
     if (typeof FileSystemFileHandle !== 'function' || !('createSyncAccessHandle' in FileSystemFileHandle.prototype)) return undefined;

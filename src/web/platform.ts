@@ -1,6 +1,6 @@
 /** Platform of a web page. The build depends on the workers that can be started. */
 import type { LoadOptions } from '../load-options.ts';
-import type { Platform } from '../engine/platform.ts';
+import type { Platform } from '../platform.ts';
 import { createRemote } from '../threads/remote.ts';
 import { createSingle } from '../threads/single.ts';
 import { createThreadPool } from '../threads/web.ts';
@@ -33,7 +33,7 @@ export async function createWebPlatform(options: LoadOptions): Promise<Platform>
   } catch (error) {
     features.threads = false;
     console.warn(
-      `quantlet: the model will compute on the page's own thread, in slices: ${error instanceof Error ? error.message : String(error)}`,
+      `quantlet: the model computes on the page's own thread, in slices: ${error instanceof Error ? error.message : String(error)}`,
     );
   }
   const hasWorkers = spare !== undefined;

@@ -3,17 +3,17 @@
  * everything else is used directly.
  */
 import { QuantletError } from '../errors.ts';
-import type { OpenedFile } from '../engine/platform.ts';
+import type { OpenedFile } from '../platform.ts';
 import type { HubOptions } from '../hub/options.ts';
 import { namesOfUrl, repoHint } from '../io/open-url.ts';
 import { checkedBytes, toBytes, type SourceLike } from '../io/source.ts';
-import type { Cached, CachedOptions, Shelf } from './cached.ts';
+import type { Cached, CachedOptions, FileCache } from './cached.ts';
 import type { WebOptions } from './options.ts';
 import type { Channel } from './rpc.ts';
 
 /** Loaded when a URL is first opened, so that pages do not download it before. */
-const openCached = async (url: string, shelf: Shelf | undefined, options: CachedOptions): Promise<Cached> =>
-  (await import('./cached.ts')).openCached(url, shelf, options);
+const openCached = async (url: string, cache: FileCache | undefined, options: CachedOptions): Promise<Cached> =>
+  (await import('./cached.ts')).openCached(url, cache, options);
 
 export interface OpenInit {
   readonly role: 'open';
@@ -48,13 +48,13 @@ export async function openSource(source: string | URL | SourceLike, options: Ope
   const given = absolute(source);
   if (given.protocol === 'blob:' || given.protocol === 'data:')
     return { bytes: toBytes(await fetchBlob(given.href)), close: async () => {} };
-  const { hubFor, locate } = await import('../hub/repository.ts');
-  const { url, headers } = await locate(hubFor(options), given);
+  const { hubFor, locate } = await import('../hub/locate.ts');
+  const { url, headers, projector } = await locate(hubFor(options), given);
   const opened = await openUrl(url.href, { ...options, headers }).catch((error: unknown) => {
     const hint = error instanceof QuantletError && error.code === 'ERR_DOWNLOAD' ? repoHint(String(source)) : '';
     throw hint === '' ? error : new QuantletError('ERR_DOWNLOAD', `${(error as Error).message}${hint}`, { cause: error });
   });
-  return { ...opened, ...namesOfUrl(url) };
+  return { ...opened, ...namesOfUrl(url), projector };
 }
 
 /**
@@ -88,8 +88,8 @@ async function openUrl(url: string, { headers, cache = true, signal, start }: Op
   const keep = cache !== false;
   const worker = await start?.().catch(() => undefined);
   if (!worker) {
-    const shelf = keep ? await (await import('./cache-api.ts')).cacheShelf() : undefined;
-    return openCached(url, shelf, { headers, reload, signal });
+    const fileCache = keep ? await (await import('./cache-api.ts')).cacheApiFiles() : undefined;
+    return openCached(url, fileCache, { headers, reload, signal });
   }
   try {
     const { byteLength } = await worker.call<Opened>({ role: 'open', url, headers, cache: keep, reload } satisfies OpenInit, { signal });
@@ -112,8 +112,8 @@ async function openUrl(url: string, { headers, cache = true, signal, start }: Op
  * Worker's side: opens the page's URL, then answers its requests.
  * @throws ERR_DOWNLOAD, or signal.reason
  */
-export async function serveSource({ url, headers, reload }: OpenInit, shelf: Shelf | undefined, signal: AbortSignal) {
-  const { bytes, how, close } = await openCached(url, shelf, { headers, reload, signal });
+export async function serveSource({ url, headers, reload }: OpenInit, cache: FileCache | undefined, signal: AbortSignal) {
+  const { bytes, how, close } = await openCached(url, cache, { headers, reload, signal });
   return {
     answer: { byteLength: bytes.byteLength, how } satisfies Opened,
     async handler(request: OpenRequest, signal: AbortSignal): Promise<Uint8Array | void> {

@@ -29,7 +29,7 @@ async function inflate(build: Build): Promise<WasmModule> {
   } catch (cause) {
     throw new QuantletError(
       'ERR_BUILD_UNAVAILABLE',
-      `the kernels cannot be compiled here (${cause instanceof Error ? cause.message : String(cause)}); where the page has a content security policy, its script-src must allow 'wasm-unsafe-eval'`,
+      `the kernels cannot be compiled here (${cause instanceof Error ? cause.message : String(cause)}); if the page has a content security policy, its script-src must allow 'wasm-unsafe-eval'`,
       { cause },
     );
   }

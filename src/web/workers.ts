@@ -70,12 +70,12 @@ async function ready(create: CreateWorker): Promise<Channel> {
  */
 export async function startWorker(createWorker?: CreateWorker): Promise<Channel> {
   if (typeof Worker !== 'function' && !createWorker) throw new QuantletError('ERR_WORKER_LOST', 'this runtime has no workers');
-  const ways = createWorker ? [createWorker] : known ? [known] : [blobWorker, fileWorker];
+  const creators = createWorker ? [createWorker] : known ? [known] : [blobWorker, fileWorker];
   const reasons: unknown[] = [];
-  for (const way of ways) {
+  for (const create of creators) {
     try {
-      const channel = await ready(way);
-      if (!createWorker) known = way;
+      const channel = await ready(create);
+      if (!createWorker) known = create;
       return channel;
     } catch (error) {
       reasons.push(error);

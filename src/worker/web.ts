@@ -6,8 +6,8 @@
 import { createSingle } from '../threads/single.ts';
 import type { RemoteInit, RemoteRequest } from '../threads/remote.ts';
 import { serveSteps, type Compute, type ServeTask } from '../threads/serve.ts';
-import { cacheShelf } from '../web/cache-api.ts';
-import { opfsShelf } from '../web/opfs.ts';
+import { cacheApiFiles } from '../web/cache-api.ts';
+import { opfsFiles } from '../web/opfs.ts';
 import { answerCalls, type WorkerScope } from '../web/rpc.ts';
 import { serveSource, type OpenInit } from '../web/source.ts';
 import { instantiate } from '../wasm/load.ts';
@@ -42,7 +42,7 @@ async function become(init: Init, signal: AbortSignal): Promise<{ handler: Handl
     case 'remote':
       return { handler: remote(init) };
     case 'open':
-      return serveSource(init, init.cache ? ((await opfsShelf()) ?? (await cacheShelf())) : undefined, signal);
+      return serveSource(init, init.cache ? ((await opfsFiles()) ?? (await cacheApiFiles())) : undefined, signal);
   }
 }
 

@@ -1,4 +1,7 @@
-/** The AI SDK over the model that ships: text, streams, tools and objects whose form its grammar guarantees. */
+/**
+ * The AI SDK over the shipped model: text, streams, tools, and objects whose form the grammar
+ * guarantees.
+ */
 import { generateObject, generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
 import { loadModel, type Model } from 'quantlet';
 import { afterAll, beforeAll, expect, it } from 'vitest';

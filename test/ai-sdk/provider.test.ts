@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { languageModel } from '../../src/ai-sdk/language-model.ts';
 import { embeddingModel, rerankingModel } from '../../src/ai-sdk/vector-models.ts';
 import { ownTemplates } from '../chat/templates.ts';
-import { scriptedBackend, type Script } from '../openai/backend.ts';
+import { scriptedBackend, type Script } from '../server/backend.ts';
 
 // The one unknown setting below is on purpose; its warning need not fill the log.
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
@@ -56,6 +56,26 @@ describe('languageModel', () => {
     expect(pieces.join('')).toBe('Yes, 👋');
     expect(pieces.length).toBeGreaterThan(3);
     expect(await result.reasoningText).toBe('Hm.');
+  });
+
+  it('the reasoning of a call, which the AI SDK 7 sends', async () => {
+    let seen = '';
+    const template = '{% for m in messages %}{{ m.content }}{% endfor %}<{{ enable_thinking }} {{ reasoning_effort }}>';
+    const backend = scriptedBackend((prompt) => ((seen = prompt), 'ok'), { template });
+    const prompted = async (reasoning: string | undefined, quantlet?: object): Promise<string> => {
+      const call = {
+        prompt: [{ role: 'user', content: [{ type: 'text', text: 'Hi' }] }],
+        reasoning,
+        providerOptions: quantlet && { quantlet },
+      };
+      await languageModel(backend).doGenerate(call as never);
+      return seen;
+    };
+    for (const none of [undefined, 'provider-default']) expect(await prompted(none)).toMatch(/<\s*>$/);
+    expect(await prompted('none')).toMatch(/<[Ff]alse\s*>$/);
+    expect(backend.seen.options.at(-1)).not.toHaveProperty('reasoning');
+    expect(await prompted('high')).toMatch(/<[Tt]rue high>$/);
+    expect(await prompted('high', { templateVariables: { reasoning_effort: 'low' } })).toMatch(/<[Tt]rue low>$/);
   });
 
   it('calls tools and goes on with their results, whole and streamed', async () => {
@@ -118,6 +138,17 @@ describe('embeddingModel and rerankingModel', () => {
     const { embeddings, usage } = await embedMany({ model: embeddingModel(backend), values: ['ab', 'abc'] });
     expect(embeddings.map(([first]) => first)).toEqual([2, 3]);
     expect(usage.tokens).toBe(7);
+  });
+  it('embeds with options under providerOptions.quantlet', async () => {
+    const seen: object[] = [];
+    const embed = (values: readonly unknown[], options: object): Promise<Float32Array[]> => {
+      seen.push(options);
+      return Promise.resolve(values.map(() => Float32Array.of(1)));
+    };
+    const quantlet = { dimensions: 2, truncate: false, prompt: 'query: ', style: 'x' };
+    const { warnings } = await embedMany({ model: embeddingModel({ ...backend, embed }), values: ['ab'], providerOptions: { quantlet } });
+    expect(seen).toEqual([{ dimensions: 2, truncate: false, prompt: 'query: ' }]);
+    expect(warnings).toMatchObject([{ type: 'unsupported', feature: 'providerOptions.quantlet.style' }]);
   });
   it('ranks', async () => {
     const { ranking } = await rerank({ model: rerankingModel(backend), query: 'a', documents: ['b', 'aaa', 'ab'], topN: 2 });

@@ -1,7 +1,7 @@
 /** Unused tensors: no architecture has one in its model, and a model that has some reports them. */
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { canRun } from '../../src/engine/can-run.ts';
+import { canRun } from '../../src/plan/can-run.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { TYPE } from '../../src/type-traits.ts';

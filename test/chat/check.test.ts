@@ -23,7 +23,7 @@ describe('messages', () => {
       { role: 'robot', content: 'x' },
       'has the role "robot"; expected one of system, developer, user, assistant, tool',
     ],
-    ['a misspelt field', { role: 'user', content: 'x', nmae: 'y' }, 'has the field "nmae", which nothing reads; did you mean "name"?'],
+    ['a misspelt field', { role: 'user', content: 'x', nmae: 'y' }, 'has the field "nmae", which does not exist; did you mean "name"?'],
     ['a field in camel case', { role: 'tool', content: 'x', toolCallId: 'y' }, 'did you mean "tool_call_id"?'],
     ['no content', { role: 'user' }, 'message 2 of 2 (user) has no content; expected a text or a list of parts'],
     ['null', { role: 'tool', content: null, tool_call_id: 'y' }, '(tool) has no content'],
@@ -32,7 +32,7 @@ describe('messages', () => {
     [
       'calls that are none',
       { role: 'assistant', content: '', tool_calls: [{ name: 'f' }] },
-      'has tool_calls that are no calls; expected a list of',
+      'has tool_calls that are not calls; expected a list of',
     ],
   ])('%s', async (_, message, told) => {
     const { code, message: text } = await check(message);
@@ -77,7 +77,11 @@ describe('schemas in every form', () => {
     ['valibot', { '~standard': { version: 1, vendor: 'valibot', validate() {} } }, 'toJsonSchema(schema) of @valibot/to-json-schema'],
     ['zod 3', { _def: {}, safeParse() {} }, 'z.toJSONSchema(schema) of zod 4'],
     ['zod before 4.2', { '~standard': { version: 1, vendor: 'zod', validate() {} } }, 'z.toJSONSchema(schema) of zod 4'],
-    ['a type that JSON has not', z.object({ at: z.date() }), 'is a schema of zod that has no JSON schema: Date cannot be represented'],
+    [
+      'a type that JSON has not',
+      z.object({ at: z.date() }),
+      'is a schema of zod that cannot be converted to JSON schema: Date cannot be represented',
+    ],
     ['a text', 'string', 'schema is "string"; expected a JSON schema'],
     ['a function', () => schema, 'schema is a function; expected a JSON schema'],
   ])('refused: %s', async (_, given, told) => {
@@ -102,7 +106,7 @@ describe('schemas in every form', () => {
     ].map((given): [unknown, string, string] => [
       given,
       'ERR_INVALID_ARGUMENT',
-      "responseFormat is a schema; expected it inside: { type: 'json_schema', schema }",
+      "responseFormat is a schema; expected { type: 'json_schema', schema }",
     ]),
   ])('refused: %j', async (format, code, told) => {
     const error = await failure(async () => plainFormat(format as ResponseFormat));

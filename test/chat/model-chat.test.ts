@@ -47,6 +47,22 @@ it('logprobs: with the events as they come, one for each token in the result', a
   expect(await model.chat(first, greedy).result()).not.toHaveProperty('logprobs');
 });
 
+it('content of a format comes with its value so far, which is parsed when it is read, with logprobs too', async () => {
+  const schema = {
+    type: 'object',
+    properties: { dogs: { type: 'array', items: { type: 'integer', minimum: 0, maximum: 9 }, minItems: 2, maxItems: 2 } },
+    required: ['dogs'],
+  };
+  const chat = model.chat(first, { ...greedy, maxTokens: 100, logprobs: 1, responseFormat: { type: 'json_schema', schema } });
+  const events: ChatEvent[] = [];
+  for await (const event of chat) events.push(event);
+  const { content } = await chat.result();
+  const getters = events.map((event) => Object.getOwnPropertyDescriptor(event, 'partial')?.get !== undefined);
+  expect(getters).toEqual(events.map(() => true));
+  expect((events.at(-1) as { partial: unknown }).partial).toEqual(JSON.parse(content));
+  expect(events.some((event) => 'logprobs' in event)).toBe(true);
+});
+
 describe('a budget of reasoning', () => {
   let thinker: Model;
   const chatTemplate = `${plain.replace('a:', 'a:<think>')}{# </think> #}`;
@@ -74,6 +90,23 @@ describe('a budget of reasoning', () => {
     expect((await ask({ reasoningBudget: 0 })).reasoning).toBe('');
     const told = await ask({ reasoningBudget: 3, reasoningBudgetMessage: ' That is enough.' });
     expect(told.reasoning).toMatch(/ That is enough\.$/);
+  });
+
+  const schema = { type: 'object', properties: { n: { enum: [7] } }, required: ['n'], additionalProperties: false };
+  it('a format begins after the reasoning that the template opens', async () => {
+    const free = await ask({});
+    const { ids, reasoning, content } = await ask({ reasoningBudget: 5, maxTokens: 200, responseFormat: { type: 'json_schema', schema } });
+    expect(ids.slice(0, 5)).toEqual(free.ids.slice(0, 5));
+    expect(reasoning).not.toBe('');
+    expect(JSON.parse(content)).toEqual({ n: 7 });
+  });
+
+  it('a required call begins after it, too', async () => {
+    const tools = [{ type: 'function' as const, function: { name: 'pick', parameters: schema } }];
+    const answer = await ask({ reasoningBudget: 5, tools, toolChoice: 'required', maxTokens: 300 });
+    expect(answer).toMatchObject({ content: '', finishReason: 'tool_calls', toolCalls: [{ name: 'pick' }] });
+    expect(answer.reasoning).not.toBe('');
+    expect(JSON.parse(answer.toolCalls[0].arguments)).toEqual({ n: 7 });
   });
 
   it.each([-2, 0.5, 'x'])('%j is refused', async (reasoningBudget) => {

@@ -156,7 +156,7 @@ describe('a system message where the template does not write it', () => {
     expect(render(ownTemplates.hermes, s, s2, u)).toContain('<|im_start|>system\nS1\n\nS2<|im_end|>');
   });
 
-  it("goes into the user's message next to it where there is none, or becomes one", () => {
+  it("goes into the user's message next to it where there is no other, or becomes one", () => {
     expect(render(strict, u, a, s2, u2)).toBe('[INST]U1[/INST]A1</s>[INST]S2\n\nU2[/INST]');
     expect(render(strict, u, s2, a, u2)).toBe('[INST]U1\n\nS2[/INST]A1</s>[INST]U2[/INST]');
     expect(render(strict, u, a, s2)).toBe('[INST]U1[/INST]A1</s>[INST]S2[/INST]');
@@ -240,7 +240,7 @@ describe('an answer that goes on', () => {
   it('with its content, or its reasoning', () => {
     expect(prompt('', 'Hm', 'reasoning')).toMatch(/<think>\nHm$/);
     expect(prompt('', 'Hm', 'content')).toMatch(/<think>\nHm\n<\/think>\n+$/);
-    expect(() => prompt('Yes', 'Hm', 'reasoning')).toThrow(/whose reasoning is over/);
+    expect(() => prompt('Yes', 'Hm', 'reasoning')).toThrow(/its reasoning is complete/);
   });
 
   it('keeps blanks at its end', () => expect(prompt('{"a": ', '', true)).toMatch(/\{"a": $/));

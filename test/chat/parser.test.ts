@@ -341,13 +341,14 @@ const examples: readonly Example[] = [
 /** Texts that look like calls but are not: every character must come out as content. */
 const malformed: readonly (readonly [string, string])[] = [
   ['hermes', '<tool_call>{"name": "get_weather", "arguments": {oops}}</tool_call> and more'],
-  ['hermes', '<tool_call>{"name": "get_weather", "arguments": {"city": "Par'],
+  ['hermes', '<tool_call>{"name": "get_time", "arguments": {"city": "Par'],
+  ['hermes', '<tool_call>{"name": "get_we'],
   ['hermes', '<tool_call>{"city": "Paris"}</tool_call>'],
   ['hermes', '<tool_call>{"name": "get_weather", "arguments": [1]}</tool_call>'],
   ['hermes', 'The <tool_call> tag, said plainly'],
   ['hermes', '<tool_call><function=get_weather>broken</tool_call>'],
   ['hermes', 'a <tool_ca'],
-  ['llama', '{"name": "get_weather", "parameters": {"city": "Par'],
+  ['llama', '{"name": "get_we'],
   ['llama', '<|python_tag|>import os'],
   ['mistral', '[TOOL_CALLS]nothing here'],
   ['mistral', '[TOOL_CALLS][{"name": 3}]'],
@@ -466,10 +467,13 @@ describe('createChatParser', () => {
     expect(parser.push('<tool_call>')).toEqual([]);
     expect(parser.push('no')).toEqual([]);
     expect(parser.push('!')).toEqual([{ type: 'content', delta: '<tool_call>no!' }]);
-    expect(parser.push(`<tool_call>${named}</tool_call>`)).toMatchObject([{ type: 'toolCall', index: 0 }]);
-    const json = createChatParser(formats.llama, { tools });
-    expect(json.push('{"na')).toEqual([]);
-    expect(json.push('tion')).toEqual([{ type: 'content', delta: '{"nation' }]);
+    expect(parser.push(`<tool_call>${named}</tool_call>`)).toMatchObject([
+      { type: 'toolCallDelta', index: 0, name: 'get_weather', delta: json },
+      { type: 'toolCall', index: 0 },
+    ]);
+    const bare = createChatParser(formats.llama, { tools });
+    expect(bare.push('{"na')).toEqual([]);
+    expect(bare.push('tion')).toEqual([{ type: 'content', delta: '{"nation' }]);
     const other = createChatParser(formats.llama, { tools });
     expect(other.push('{"name": "B')).toEqual([{ type: 'content', delta: '{"name": "B' }]);
   });
@@ -477,12 +481,16 @@ describe('createChatParser', () => {
   it('does not search for ever in what is almost a call', () => {
     const pairs = '<arg_key>a</arg_key><arg_value>b</arg_value>'.repeat(2000);
     for (const text of [
-      `<tool_call>get_weather${pairs}junk</tool_call>`,
+      `<tool_call>get_time${pairs}junk</tool_call>`,
       `<tool_call><function=f>${'<parameter=a>'.repeat(2000)}</function></tool_call>`,
       `<tool_call>${'['.repeat(5000)}`,
     ]) {
       expect(parseAnswer(formats.hermes, text, { tools }).content).toBe(text);
     }
+    // Once arguments of an offered tool have begun, the call stays one.
+    const { content, toolCalls } = parseAnswer(formats.hermes, `<tool_call>get_weather${pairs}junk</tool_call>`, { tools });
+    expect([content, toolCalls.length, toolCalls[0].cut]).toEqual(['', 1, true]);
+    expect(toolCalls[0].arguments).toContain('junk');
   });
 
   it('takes no time quadratic in what a client makes the model write: for these it would be minutes', () => {
@@ -505,8 +513,10 @@ describe('createChatParser', () => {
       const answer = opening + rest.repeat(Math.ceil(1_000_000 / rest.length));
       expect(parseAnswer(detectFormat(mark), answer, { tools }).toolCalls, mark).toEqual([]);
     }
-    const nested = `<|tool_call_start|>[get_weather(city=${'['.repeat(100_000)}`;
+    const nested = `<|tool_call_start|>[get_time(city=${'['.repeat(100_000)}`;
     expect(parseAnswer(detectFormat('<|tool_call_start|>'), nested, { tools }).content).toBe(nested);
+    const deep = parseAnswer(detectFormat('<|tool_call_start|>'), nested.replace('get_time', 'get_weather'), { tools });
+    expect(deep.content.length + deep.toolCalls[0].arguments.length).toBe(100_000 + '{"city": '.length);
   });
 
   it('stays linear over long arguments', () => {
@@ -514,7 +524,8 @@ describe('createChatParser', () => {
     const text = `<tool_call>{"name": "get_weather", "arguments": {"city": "${'word and '.repeat(20_000)}"}}</tool_call>`;
     const start = processorMs();
     const events = text.match(/[\s\S]{1,4}/g)?.flatMap((piece) => parser.push(piece)) ?? [];
-    expect(events).toHaveLength(1);
+    expect(events.filter(({ type }) => type === 'toolCall')).toHaveLength(1);
+    expect(events.length).toBeGreaterThan(45_000);
     // Starting over at each of 45,000 pieces would take minutes. A few seconds allow for a busy
     // machine.
     expect(processorMs() - start).toBeLessThan(5000);

@@ -176,7 +176,7 @@ describe('bad input', () => {
     );
   });
 
-  it('refuses what is no template, no conversation, no text, or a flood', () => {
+  it('refuses an invalid template, an empty conversation, content that is not a text, and a flood', () => {
     expect(() => createChatTemplate('{% if %}')).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }));
     const template = createChatTemplate(ownTemplates.hermes);
     expect(() => template.render({ messages: [] })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
@@ -251,7 +251,7 @@ describe('bad input', () => {
     ).toBe('x');
   });
 
-  it('a conversation of many messages is no endless one, and pauses after each', () => {
+  it('a conversation of many messages is not an endless one, and pauses after each', () => {
     const many = Array.from({ length: 4000 }, (_, i): ChatMessage => ({ role: i % 2 ? 'assistant' : 'user', content: `message ${i}` }));
     for (const source of [ownTemplates.hermes, ownTemplates.llama3]) {
       const work = createChatTemplate(source, tokens).renderWork({ messages: many });

@@ -7,7 +7,7 @@ import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync }
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { batch } from '../../src/cli/batch.ts';
-import { until } from '../openai/server.ts';
+import { until } from '../server/server.ts';
 import { cliPath, failure, llamaModel, shippedModel, temporaryFolder } from '../support.ts';
 import { invoke, type Args } from './commands.ts';
 
@@ -278,10 +278,10 @@ describe('what is refused', () => {
     expect(await refused('-i', at('none.jsonl'), '-o', at('x.jsonl'))).toMatch(/^ERR_SOURCE: cannot read the lines .*none/);
     expect(await refused('-i', folder, '-o', at('x.jsonl'))).toMatch(/^ERR_SOURCE: .*it is a folder/);
     expect(await refused('-i', input(), '-o', at('none/x.jsonl'))).toMatch(/^ERR_IO: cannot open/);
-    expect(await refused('-i', input(), '-o', input())).toMatch(/^ERR_USAGE: .*is the input as well/);
-    expect(await refused('-i', input(), '-o', at('x.jsonl'), '--errors', input())).toMatch(/^ERR_USAGE: .*is the input as well/);
+    expect(await refused('-i', input(), '-o', input())).toMatch(/^ERR_USAGE: .*is also the input/);
+    expect(await refused('-i', input(), '-o', at('x.jsonl'), '--errors', input())).toMatch(/^ERR_USAGE: .*is also the input/);
     const mine = put('notes.txt', ['my notes']);
-    expect(await refused('-i', input(), '-o', mine, '--resume')).toMatch(/^ERR_IO: .*line 1 is no record/);
+    expect(await refused('-i', input(), '-o', mine, '--resume')).toMatch(/^ERR_IO: .*line 1 is not a record/);
     expect(await refused('-i', input(), '-o', mine, '-m', at('none.gguf'))).toMatch(/^ERR_SOURCE/);
     expect(readFileSync(mine, 'utf8')).toBe('my notes\n');
     expect(await refused('-i', input(), '-o', '-', '--resume')).toMatch(/^ERR_USAGE: --resume/);
@@ -289,7 +289,7 @@ describe('what is refused', () => {
     expect(await refused('-i', input())).toMatch(/^ERR_USAGE: .*-o/);
   });
 
-  it('shards that are none; the tasks of a Job and an array are shards', async () => {
+  it('invalid shards; the tasks of a Job and an array are shards', async () => {
     for (const shard of ['3/3', '-1/3', '1', 'x/y', '0/0', '1.5/3', '/3', '1/', '1e1/20'])
       expect(await refused('-i', input(), '-o', at('x.jsonl'), `--shard=${shard}`), shard).toMatch(/^ERR_USAGE: --shard is/);
     const lots = put('lots.jsonl', good);

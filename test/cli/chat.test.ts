@@ -6,7 +6,8 @@ import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { cliPath, llamaModel, runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
+import { at, cliPath, llamaModel, runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
+import { bytesOf } from '../vision/golden.ts';
 
 const folder = temporaryFolder();
 const template = writeTo(
@@ -17,7 +18,7 @@ const template = writeTo(
 const chat = (args: readonly (string | number)[], input = '') =>
   runCli(['chat', '-m', shippedModel, '--chat-template-file', template, '--no-warmup', '-t', 1, '--temp', 0, '-n', 12, ...args], { input });
 
-it('answers line after line, as a library user would be answered; \\ joins lines; commands are none of the conversation', async () => {
+it('answers line after line, as a library user would be answered; \\ joins lines; commands are not part of the conversation', async () => {
   const file = join(folder, 'chat.json');
   const { code, stdout, stderr } = await chat(
     ['-sys', 'Be kind.'],
@@ -32,7 +33,57 @@ it('answers line after line, as a library user would be answered; \\ joins lines
   expect(stdout).toContain('There is no command /nonsense');
 });
 
-it('why an answer ended early is no part of what is piped on', async () => {
+describe('pictures', () => {
+  const picture = writeTo(folder, 'shapes.png', bytesOf('shapes.png'));
+  const seeing = ['-m', at('test/golden/vision/idefics3.gguf'), '--mmproj', at('test/golden/vision/mmproj-idefics3.gguf')];
+  const base = ['--no-warmup', '-t', 1, '--temp', 0, '-n', 4, '-c', 512];
+  type Saved = { role: string; content: string | { type: string; text?: string; image_url?: { url: string } }[] }[];
+  const saved = (name: string): Saved => JSON.parse(readFileSync(join(folder, name), 'utf8')) as Saved;
+
+  it('/image puts one before the next message, which /save keeps and /load reads', async () => {
+    const file = join(folder, 'seen.json');
+    const input = `/image ${picture}\nWhat?\nAnd now?\n/save ${file}\n/undo\n/undo\n/load ${file}\n/regen\n/save ${file}.2\n`;
+    const { code, stdout, stderr } = await runCli(['chat', ...seeing, ...base], { input });
+    expect([code, stderr]).toEqual([0, '']);
+    const url = `data:image/png;base64,${readFileSync(picture).toString('base64')}`;
+    const parts = [
+      { type: 'image_url', image_url: { url } },
+      { type: 'text', text: 'What?' },
+    ];
+    expect(saved('seen.json').map(({ role, content }) => (role === 'user' ? content : role))).toEqual([
+      parts,
+      'assistant',
+      'And now?',
+      'assistant',
+    ]);
+    expect(stdout).toContain('will go before the next message');
+    expect(stdout).toContain('Undone: [image] What?');
+    expect(saved('seen.json.2')[0].content).toEqual(parts);
+  });
+
+  it('/image says what is wrong, and the conversation continues', async () => {
+    const none = await runCli(['chat', '-m', shippedModel, '--chat-template-file', template, ...base], {
+      input: `/image ${picture}\nHi\n`,
+    });
+    expect([none.code, none.stderr]).toEqual([0, expect.stringMatching(/sees no images.*--mmproj FILE/)]);
+    const text = writeTo(folder, 'no-picture.png', 'This is no picture.');
+    const bad = await runCli(['chat', ...seeing, ...base], { input: `/image ${text}\n/image\nHi\n` });
+    expect([bad.code, bad.stderr]).toEqual([0, expect.stringMatching(/ERR_IMAGE_INVALID/)]);
+    expect(bad.stdout).toContain('Which one? /image FILE');
+  });
+
+  it('markers of -p say where pictures are, under the name of llama-mtmd-cli too', async () => {
+    const prompt = async (text: string): Promise<number> => {
+      const args = ['llama-mtmd-cli', ...seeing, ...base, '--json', '--image', picture, '-p', text];
+      return (JSON.parse((await runCli(args)).stdout) as { timings: { prompt_n: number } }).timings.prompt_n;
+    };
+    expect(await prompt('<__media__>What?')).toBe(await prompt('What?'));
+    const { code, stderr } = await runCli(['chat', ...seeing, ...base, '--image', picture, '-p', '<__media__> <__media__>']);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('2 markers')]);
+  });
+});
+
+it('the reason why an answer ended early is not part of piped output', async () => {
   const short = await chat(['-n', 2], 'Tell me\n');
   expect([short.code, short.stdout.match(/[[\]]/g), short.stderr]).toEqual([0, null, '']);
   for (const [args, input] of [
@@ -175,12 +226,12 @@ describe.runIf(hasTerminal)('in a terminal', () => {
     expect(messages.filter((m) => m.role === 'user').map((m) => m.content)).toEqual(['one\ntwo\nthree four', 'five\nsix']);
     await type('/und', /\/und/);
     await type('\t', /o/);
-    await type('\r', /Taken back: five/);
+    await type('\r', /Undone: five/);
     await type(`/load ${saved.slice(0, -4)}`, /typed\./);
     await type('\t', /json/);
     await type('\r', /Read 4 messages/);
     await type('/speed\r', /tokens\/s[^]* of \d+ tokens of context/);
-    await type('/image x.png\r', /There is no image here/);
+    await type('/image x.png\r', /cannot read x\.png: there is no such file/);
     await end('/exit\r');
     expect(readFileSync(history, 'utf8')).toMatch(/^\/exit\n\/image x.png\n/);
     const again = inTerminal(chatCommand('-n', 2), { QUANTLET_HISTORY: history });
@@ -219,11 +270,11 @@ it('/undo, /file, /load and /speed', async () => {
   expect([first.code, first.stderr]).toEqual([
     0,
     expect.stringMatching(
-      /^quantlet: cannot file .*none: there is no such file\nquantlet: .*note\.txt holds no conversation: .*\n$/,
+      /^quantlet: cannot read .*none: there is no such file\nquantlet: .*note\.txt has no conversation: .*\n$/,
     ) as string,
   ]);
   expect(saved().map((m) => m.content)).toEqual(['One', expect.any(String), 'A note.\n\nThree', expect.any(String)]);
-  expect(first.stdout).toMatch(/Taken back: Two\n[^]*of \d+ tokens of context/);
+  expect(first.stdout).toMatch(/Undone: Two\n[^]*of \d+ tokens of context/);
   await chat([], `/load ${file}\n/undo\n/save ${file}\n`);
   expect(saved()).toHaveLength(2);
 });
@@ -236,7 +287,7 @@ it('a file that cannot be written or read ends no conversation, and none is writ
   const file = join(folder, 'kept.json');
   const { code, stderr } = await chat(['-m', model], `One\n${wrong.join('\n')}\n/save ${file}\n`);
   expect([code, stderr.trimEnd().split('\n').length], stderr).toEqual([0, wrong.length]);
-  expect(stderr).toContain(`the output ${model} is the input as well`);
+  expect(stderr).toContain(`the output ${model} is also the input`);
   expect(readFileSync(model).equals(readFileSync(llamaModel))).toBe(true);
   expect(JSON.parse(readFileSync(file, 'utf8'))).toHaveLength(2);
 });

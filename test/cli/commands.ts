@@ -3,6 +3,8 @@
  * output.
  */
 import { spawn } from 'node:child_process';
+import { createServer, type Server } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 import { vi } from 'vitest';
 import type { Command } from '../../src/cli/command.ts';
 
@@ -47,4 +49,12 @@ export async function written(command: string, ...args: string[]): Promise<Buffe
   const pieces: Uint8Array[] = [];
   for await (const piece of child.stdout) pieces.push(piece as Uint8Array);
   return Buffer.concat(pieces);
+}
+
+/** Listens at a path. The first connection's bytes are there once it has ended. */
+export async function socketAt(path: string): Promise<{ readonly server: Server; readonly received: Promise<Buffer> }> {
+  const server = createServer();
+  const received = new Promise<Buffer>((resolve) => server.once('connection', (socket) => resolve(buffer(socket))));
+  await new Promise<void>((resolve, reject) => void server.once('error', reject).listen(path, resolve));
+  return { server, received };
 }

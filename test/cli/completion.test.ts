@@ -6,7 +6,8 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { FLAGS, type Flag } from '../../src/cli/flags.ts';
+import type { Flag } from '../../src/cli/flags/flag.ts';
+import { FLAGS } from '../../src/cli/flags.ts';
 import { runCli, temporaryFolder, writeTo } from '../support.ts';
 import { bench } from '../../src/cli/bench.ts';
 import { serve } from '../../src/cli/serve.ts';

@@ -1,16 +1,17 @@
 /** quantlet embed and its example. The output equals llama-embedding's, character for character. */
 import { spawnSync } from 'node:child_process';
-import { openSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { cosine, embeddingOutput, rankOutput } from '../../src/cli/embed-output.ts';
-import { normalized } from '../../src/generate/embed.ts';
-import { cliPath, failure, llamaModel, root, runCli, temporaryFolder, writeTo } from '../support.ts';
+import { embeddingOutput, rankOutput } from '../../src/cli/embed-output.ts';
+import { cosine, normalized } from '../../src/generate/vectors.ts';
+import { failure, llamaModel, root, runCli, spawnWithInput, temporaryFolder, writeTo } from '../support.ts';
 import { embed as command } from '../../src/cli/embed.ts';
 
 const folder = temporaryFolder();
 const golden = (name: string): string => fileURLToPath(new URL(`test/golden/arch/${name}`, root));
 const run = (...args: string[]) => runCli(['embed', '--no-warmup', ...args]);
+
+const piping = ['embed', '--no-warmup', '-m', golden('bert.gguf'), '--embd-output-format', 'json+'];
 
 describe('embed', () => {
   const texts = 'the cat sat\na hat';
@@ -38,16 +39,14 @@ describe('embed', () => {
 
   it('takes the texts from a pipe, as they are', async () => {
     const want = (await json('-p', texts)).data;
-    const piped = spawnSync(
-      process.execPath,
-      [cliPath, 'embed', '--no-warmup', '-m', golden('bert.gguf'), '--embd-output-format', 'json+'],
-      {
-        stdio: [openSync(writeTo(folder, 'piped.txt', `${texts}\n`), 'r'), 'pipe', 'pipe'],
-        encoding: 'utf8',
-      },
-    );
+    const piped = spawnWithInput(writeTo(folder, 'piped.txt', `${texts}\n`), ...piping);
     expect([piped.status, piped.stderr]).toEqual([0, '']);
     expect((JSON.parse(piped.stdout) as { data: unknown }).data).toEqual(want);
+  });
+
+  it('an empty pipe gives no text', () => {
+    const { status, stderr } = spawnWithInput(writeTo(folder, 'empty.txt', ''), ...piping);
+    expect([status, stderr]).toEqual([2, expect.stringContaining('there are no texts; give them with -p, -f or a pipe')]);
   });
 
   it('--pooling none is a row for each token, whose mean is that of --pooling mean', async () => {

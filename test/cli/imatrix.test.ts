@@ -159,19 +159,19 @@ describe('what goes wrong', () => {
     ['a text that is too short', () => ['-m', llamaModel, '-p', 'the cat'], 2, /expected at least one window of 64/],
     ['nothing left of it', () => ['-m', llamaModel, ...TEXT, '--chunk', 15], 2, /expected at least one window of 64/],
     ['another format', () => [...TEXT, '--output-format', 'json'], 2, /--output-format is "json"; expected gguf or dat/],
-    ['the model as output', () => ['-m', llamaModel, ...TEXT, '-o', llamaModel], 2, /is the input as well, expected another file/],
+    ['the model as output', () => ['-m', llamaModel, ...TEXT, '-o', llamaModel], 2, /is also the input; expected another file/],
     ['a model that makes vectors', () => ['-m', 'bert.gguf', ...TEXT], 2, /makes embeddings and does not predict text/],
     [
       'a model that was measured',
       () => ['-m', llamaModel, ...TEXT, '--in-file', llamaModel],
       1,
-      /general.type .* is "model", expected "imatrix"/,
+      /general.type .* is "model"; expected "imatrix"/,
     ],
     [
       'two models',
       () => ['-m', llamaModel.replace('llama.gguf', 'llama-q4_0.gguf'), ...TEXT, '--in-file', '../imatrix/llama.gguf'],
       2,
-      /the imatrices have 32 and 64 sums, .* they are of different models/,
+      /the imatrices have 32 and 64 sums, .* they belong to different models/,
     ],
     [
       'statistics',
@@ -190,7 +190,7 @@ describe('what goes wrong', () => {
     const huge = { type: TYPE.f32, ne: [32], data: new Uint8Array(new Float32Array(32).fill(1e30).buffer) };
     const model = writeTo(folder, 'huge.gguf', await patchedLlama({ tensors: { 'blk.1.ffn_norm.weight': huge } }));
     const { code, stderr } = await imatrix('-m', model, ...TEXT, '--no-ppl', '-o', at('wrong.gguf'));
-    expect([code, stderr]).toEqual([1, expect.stringMatching(/what "blk\.1\.ffn_gate\.weight" multiplies adds up to no finite number/)]);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/the inputs of "blk\.1\.ffn_gate\.weight" have no finite sum/)]);
     expect(existsSync(at('wrong.gguf'))).toBe(false);
   });
 });

@@ -4,19 +4,18 @@
  */
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, linkSync, lstatSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { batch } from '../../src/cli/batch.ts';
 import type { Command } from '../../src/cli/command.ts';
 import { imatrix } from '../../src/cli/imatrix.ts';
 import { perplexity } from '../../src/cli/perplexity.ts';
-import { quantize } from '../../src/cli/quantize-command.ts';
+import { quantize } from '../../src/cli/quantize.ts';
 import { rotate } from '../../src/cli/rotate.ts';
 import { run } from '../../src/cli/run.ts';
 import { sparsify } from '../../src/cli/sparsify.ts';
 import { cliPath, failure, llamaModel, temporaryFolder } from '../support.ts';
-import { invoke, written, type Args } from './commands.ts';
+import { invoke, socketAt, written, type Args } from './commands.ts';
 
 const folder = temporaryFolder();
 const at = (name: string): string => join(folder, name);
@@ -102,13 +101,9 @@ describe('pipes and devices of batch', () => {
   });
 
   it('a socket gets them', async () => {
-    let got = Buffer.alloc(0);
-    const server = createServer((socket) => socket.on('data', (data) => (got = Buffer.concat([got, data]))));
-    await new Promise<void>((resolve) => void server.listen(at('socket'), resolve));
-    const closed = new Promise((resolve) => server.on('connection', (socket) => socket.on('close', resolve)));
+    const { server, received } = await socketAt(at('socket'));
     await invoke(batch, batchTo(at('socket')));
-    await closed;
-    expect(answered(got)).toEqual(['a']);
+    expect(answered(await received)).toEqual(['a']);
     server.close();
   });
 

@@ -17,21 +17,20 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ggufSplit } from '../../src/cli/gguf-split.ts';
 import { imatrix } from '../../src/cli/imatrix.ts';
-import { checkOutput, mustNameFile, openOutput, temporaryName, writeNewFile, type WriteAt } from '../../src/cli/new-file.ts';
+import { checkOutput, mustNameFile, openOutput, temporaryName, writeNewFile, type WriteAt } from '../../src/tools/new-file.ts';
 import { perplexity } from '../../src/cli/perplexity.ts';
-import { quantize } from '../../src/cli/quantize-command.ts';
+import { quantize } from '../../src/cli/quantize.ts';
 import { rotate } from '../../src/cli/rotate.ts';
 import { run } from '../../src/cli/run.ts';
 import { folderSlots } from '../../src/cli/serve-files.ts';
-import { deviceName, openSpecial } from '../../src/cli/special-file.ts';
+import { deviceName, openSpecial } from '../../src/tools/special-file.ts';
 import { cliPath, type Exit, failure, hasFullDisk, llamaModel, shippedModel, temporaryFolder } from '../support.ts';
-import { invoke, never, written, type Args } from './commands.ts';
+import { invoke, never, socketAt, written, type Args } from './commands.ts';
 
 const folder = temporaryFolder();
 const at = (name: string): string => join(folder, name);
@@ -138,16 +137,12 @@ describe('a pipe', () => {
 describe('a socket', () => {
   it('is connected to', async () => {
     const path = at('socket');
-    let got = Buffer.alloc(0);
-    const server = createServer((socket) => socket.on('data', (data) => (got = Buffer.concat([got, data]))));
-    await new Promise<void>((resolve) => void server.listen(path, resolve));
-    const closed = new Promise((resolve) => server.on('connection', (socket) => socket.on('close', resolve)));
+    const { server, received } = await socketAt(path);
     await writeNewFile(path, async (write) => {
       await write(bytes(3, 4), 2);
       await write(bytes(1, 2), 0);
     });
-    await closed;
-    expect([...got]).toEqual([1, 2, 3, 4]);
+    expect([...(await received)]).toEqual([1, 2, 3, 4]);
     expect(statSync(path).isSocket()).toBe(true);
     server.close();
   });

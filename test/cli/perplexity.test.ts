@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel } from 'quantlet';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { createKlBase, openKlBase } from '../../src/cli/kl-base.ts';
+import { createKlBase, openKlBase } from '../../src/tools/kl-base.ts';
 import { failure, llamaModel, logitsOf, runCli, shippedModel, temporaryFolder, writeTo, type Exit } from '../support.ts';
 
 const folder = temporaryFolder();
@@ -121,7 +121,8 @@ describe('--kl-divergence-base', () => {
       const lowest = Math.max(Math.min(...log), Math.max(...log) - 16);
       expect(scale).toBeCloseTo((Math.max(...log) - lowest) / 65535, 8);
       expect(floor).toBeCloseTo(lowest, 4);
-      // Half a step, and the rounding of f32.
+      // A logarithm is stored as a number of steps of `scale`: it is off by at most half a step,
+      // and by the rounding of f32.
       log.forEach((l, i) =>
         expect(Math.abs(scale * steps[i] + floor - Math.max(l, lowest)), `row ${k}, id ${i}`).toBeLessThan(0.5 * scale + NLL_TOLERANCE),
       );
@@ -203,7 +204,7 @@ describe('what goes wrong', () => {
       'a base that is a model',
       () => ['--kl-divergence', '--kl-divergence-base', llamaModel],
       1,
-      /begins with "GGUF.*", expected "_logits_"/,
+      /begins with "GGUF.*"; expected "_logits_"/,
     ],
   ])('%s', async (_, args, code, message) => {
     const got = await perplexity(...args());
@@ -213,16 +214,16 @@ describe('what goes wrong', () => {
 
   it.each<[string, () => string, RegExp]>([
     ['none', () => join(folder, 'none.kld'), /cannot read .*none\.kld: .*; make it with --kl-divergence-base first/],
-    ['an empty one', () => writeTo(folder, 'empty.kld', ''), /begins with "", expected/],
+    ['an empty one', () => writeTo(folder, 'empty.kld', ''), /begins with ""; expected/],
     [
       'one cut short',
       () => writeTo(folder, 'cut.kld', readFileSync(base).subarray(0, -1)),
-      /has \d+ bytes, expected \d+ for \d+ windows of 24 tokens .*: it was not written to its end/,
+      /has \d+ bytes; expected \d+ for \d+ windows of 24 tokens .*: it is incomplete/,
     ],
-    ['one cut in its header', () => writeTo(folder, 'head.kld', readFileSync(base).subarray(0, 18)), /ends at byte 18, expected 2 more/],
+    ['one cut in its header', () => writeTo(folder, 'head.kld', readFileSync(base).subarray(0, 18)), /ends at byte 18; expected 2 more/],
     ['absurd counts', () => file('absurd.kld', (b) => b.writeInt32LE(2 ** 30, 16)), /expected \d+ for 1073741824 windows/],
     ['less than none', () => file('negative.kld', (b) => b.writeInt32LE(-1, 16)), /says -1 windows .*: it is damaged/],
-    ['unknown tokens', () => file('tokens.kld', (b) => b.writeInt32LE(1 << 20, 20)), /holds the token 1048576, expected 0 to \d+/],
+    ['unknown tokens', () => file('tokens.kld', (b) => b.writeInt32LE(1 << 20, 20)), /has the token 1048576; expected 0 to \d+/],
   ])('a base: %s', async (_, path, message) => {
     expect(await failure(openKlBase(path()))).toMatchObject({ code: 'ERR_IO', message: expect.stringMatching(message) as string });
   });

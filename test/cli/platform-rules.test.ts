@@ -9,7 +9,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { batch } from '../../src/cli/batch.ts';
 import { isPiped, textLines, withoutLastBreak } from '../../src/cli/command.ts';
 import { completions } from '../../src/cli/message-input.ts';
-import { writeNewFile } from '../../src/cli/new-file.ts';
+import { writeNewFile } from '../../src/tools/new-file.ts';
 import { folderSlots } from '../../src/cli/serve-files.ts';
 import { freeMemory } from '../../src/entry/free-memory.ts';
 import { cacheFolder } from '../../src/hub/cache-folder.ts';

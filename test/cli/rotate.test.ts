@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { rotate } from '../../src/cli/rotate.ts';
-import { temporaryName } from '../../src/cli/new-file.ts';
+import { temporaryName } from '../../src/tools/new-file.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { TYPE } from '../../src/type-traits.ts';
@@ -149,7 +149,12 @@ describe('what is refused', () => {
   };
 
   it.each([
-    ['gemma3: R1', ['--r1', golden('gemma3')], 'ERR_INVALID_ARGUMENT', /post_\w+_norm.*--r1 is refused: a norm behind a branch/],
+    [
+      'gemma3: R1',
+      ['--r1', golden('gemma3')],
+      'ERR_INVALID_ARGUMENT',
+      /post_\w+_norm.*--r1 is refused: no matrix can take over the weights of a norm after a branch/,
+    ],
     ['experts', [golden('llama-moe')], 'ERR_INVALID_ARGUMENT', /ffn_\w+.*mixtures of experts are not rotated/],
     ['experts: R4', ['--r4', golden('llama-moe')], 'ERR_INVALID_ARGUMENT', /_exps.*--r4 is refused/],
     ['a quantised model', [golden('llama-q4_0')], 'ERR_INVALID_ARGUMENT', /is q4_0; expected f32, f16 or bf16: rotate the model before/],
@@ -167,7 +172,7 @@ describe('what is refused', () => {
     ]);
     const lora = [{ source: golden('llama-lora') }];
     const { code, message } = await failure(loadModel(out('once'), { lora }));
-    expect([code, message]).toEqual(['ERR_ADAPTER', expect.stringMatching(/weights are rotated \(r2\).*merge them/)]);
+    expect([code, message]).toEqual(['ERR_ADAPTER', expect.stringMatching(/weights are rotated \(r2\).*merge the adapter/)]);
   });
 
   it.each([
@@ -181,7 +186,7 @@ describe('what is refused', () => {
     expect([code, message]).toEqual(['ERR_GGUF_INVALID', expect.stringContaining(`metadata "${key}" is ${n}; expected`)]);
   });
 
-  it('numbers that are none; nothing is left behind', async () => {
+  it('invalid numbers; nothing is left behind', async () => {
     const data = new Float32Array(32 * 32).fill(1);
     data[77] = NaN;
     const type = { id: 0, name: 'f32', blckSize: 1, typeSize: 4 } as const;

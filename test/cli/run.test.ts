@@ -1,6 +1,6 @@
 /** quantlet run in a shell: flags, output, exit codes, signals. */
-import { spawn, spawnSync } from 'node:child_process';
-import { openSync, readFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
   at,
@@ -13,12 +13,13 @@ import {
   runCli,
   runProgram,
   shippedModel,
+  spawnWithInput,
   temporaryFolder,
   writeTo,
   type Exit,
 } from '../support.ts';
 import { invoke, never, type Args, type Said } from './commands.ts';
-import { flagHelp, wrapped } from '../../src/cli/flags.ts';
+import { flagHelp, wrapped } from '../../src/cli/flag-help.ts';
 import { run as runCommand } from '../../src/cli/run.ts';
 
 const folder = temporaryFolder();
@@ -136,7 +137,7 @@ describe('run', () => {
     ['a bias of plus infinity', ['-l', '15+inf'], 'ERR_USAGE'],
     ['a bias of no token', ['-l', '9999+1', '-n', '1'], 'ERR_INVALID_ARGUMENT'],
     ['a missing value', ['-p'], 'ERR_USAGE'],
-    ['a number that is none', ['-n', 'many'], 'ERR_USAGE'],
+    ['a word in place of a number', ['-n', 'many'], 'ERR_USAGE'],
     ['a whole number that is not', ['-n', '1.5'], 'ERR_USAGE'],
     ['an empty number', ['-n', ''], 'ERR_USAGE'],
     ['--temp nan', ['--temp', 'nan'], 'ERR_USAGE'],
@@ -237,7 +238,7 @@ describe('processes', () => {
     expect(ms).toBeLessThan(10_000);
   });
 
-  it('a reader that goes away is no error', async () => {
+  it('a reader that goes away is not an error', async () => {
     const child = spawn(process.execPath, [cliPath, 'run', '-m', llamaModel, '-p', 'the', '-n', '400', '--ignore-eos', '--temp', '0'], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -267,7 +268,7 @@ describe('help and version', () => {
     ['sparsify', '512'],
     ['inspect', '0, or 512 with --experts'],
   ])('--help of %s names the context that it takes without -c', async (command, size) => {
-    expect((await runCli([command, '--help'])).stdout).toContain(`0: what the model was trained for (${size})\n`);
+    expect((await runCli([command, '--help'])).stdout).toContain(`0: the length that the model was trained for (${size})\n`);
   });
 
   it('no command and an unknown one are usage errors', async () => {
@@ -280,9 +281,9 @@ describe('help and version', () => {
     [['sevre'], 'did you mean serve?'],
     [['info', shippedModel], 'did you mean inspect?'],
     [['server'], 'did you mean serve?'],
-    [['-m', 'x.gguf', '-p', 'hi'], '-m stands where a command does; expected quantlet COMMAND -m ...'],
+    [['-m', 'x.gguf', '-p', 'hi'], '-m is not a command; expected quantlet COMMAND -m ...'],
     [['--hlep'], 'did you mean --help?'],
-    [['model.gguf'], 'quantlet chat -m model.gguf talks with the model'],
+    [['model.gguf'], 'use quantlet chat -m model.gguf to talk with the model'],
     [['serve', '--hots', '0.0.0.0'], 'did you mean --host?'],
     [['run', '-m', '', '-p', 'x'], '-m is empty; expected FILE|URL'],
     [['run', '-hf', ' ', '-p', 'x'], '-hf is empty; expected USER/REPO'],
@@ -352,8 +353,7 @@ describe('standard input and output', () => {
         name === 'embed' ? at('test/golden/arch/bert.gguf') : llamaModel,
         ...(name === 'tokenize' ? [] : ['--no-warmup']),
       ];
-      const all = [cliPath, name, ...model, ...more, ...args].map(String);
-      return spawnSync(process.execPath, all, { stdio: [openSync(notes, 'r'), 'pipe', 'pipe'], encoding: 'utf8' });
+      return spawnWithInput(notes, name, ...[...model, ...more, ...args].map(String));
     };
     const told = process.platform === 'win32' ? '' : 'quantlet: standard input is not read, because a flag gives the text';
     for (const flag of ['-p', '-f']) {
@@ -384,7 +384,7 @@ describe('standard input and output', () => {
     const { code, stdout, stderr } = await shell('-f', file, '-c', 16);
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(
-      /^quantlet: the prompt has \d+ tokens, the context 16; shorten the prompt or give a larger -c \(ERR_CONTEXT_FULL\)\n$/,
+      /^quantlet: the prompt has \d+ tokens, and the context 16; shorten the prompt, or give a larger -c \(ERR_CONTEXT_FULL\)\n$/,
     );
   });
 
@@ -396,7 +396,7 @@ describe('standard input and output', () => {
   });
 
   it('messages about options name the flags that set them', async () => {
-    expect((await shell('-p', 'x', '--top-p', 5)).stderr).toMatch(/^quantlet: --top-p is 5: /);
+    expect((await shell('-p', 'x', '--top-p', 5)).stderr).toMatch(/^quantlet: --top-p is 5; expected /);
     expect((await shell('-p', 'x', '-n', -7)).stderr).toMatch(/^quantlet: --predict is -7; /);
     expect((await shell('-p', 'x', '-t', 0)).stderr).toMatch(/^quantlet: --threads is 0; /);
   });
@@ -436,7 +436,7 @@ it.each([['-t'], ['-tb']])('%s -1 is as many threads as without it', async (flag
 it('-n below -2 is refused before anything is printed; one token has no speed', async () => {
   const { code, stdout, stderr } = await shell('-p', 'the cat', '-n', -5);
   expect([code, stdout]).toEqual([2, '']);
-  expect(stderr).toContain('is -5; expected a whole number from 0 on, or -1 for no limit');
+  expect(stderr).toContain('is -5; expected a whole number of at least 0, or -1 for no limit');
   expect((await shell('-p', 'the cat', '-n', 1)).stderr).toMatch(/generation 1 token \|/);
   expect(JSON.parse((await shell('-p', 'the cat', '-n', 1, '--json')).stdout)).toMatchObject({ timings: { predicted_per_second: 0 } });
 });

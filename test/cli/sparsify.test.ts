@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel, type LoadOptions } from 'quantlet';
 import { describe, expect, it } from 'vitest';
-import { quantize } from '../../src/cli/quantize-command.ts';
+import { quantize } from '../../src/cli/quantize.ts';
 import { rotate } from '../../src/cli/rotate.ts';
 import { sparsify } from '../../src/cli/sparsify.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
@@ -171,20 +171,20 @@ describe('what is refused', () => {
     const data = new Uint8Array(new Float32Array(ne[0]).fill(NaN).buffer);
     const broken = await patchedLlama({ metadata, tensors: { [name]: { type, ne: ne.slice(0, 1), data } } });
     expect(await refused(writeTo(folder, 'nan.gguf', broken))).toMatch(
-      /^ERR_LOGITS what "blk\.0\.ffn_(down|norm)\.weight" is given is not finite/,
+      /^ERR_LOGITS the input of "blk\.0\.ffn_(down|norm)\.weight" is not finite/,
     );
   });
   it('flags that say nothing, or make no sense', async () => {
     const model = dense('llama');
     const usage = async (...args: Args): Promise<string> => (await failure(() => invoke(sparsify, ['-m', model, ...args]))).message;
     expect(await usage('-f', text)).toMatch(/file to write with -o/);
-    expect(await usage('-o', none)).toMatch(/give the text/);
+    expect(await usage('-o', none)).toMatch(/a text is missing/);
     expect(await usage('-o', none, '--hot', 0.5)).toMatch(/--hot .* a text/);
     expect(await usage('-o', none, '-f', text, '--hot', 2)).toMatch(/--hot is 2/);
     expect((await failure(() => invoke(sparsify, ['-m', dense('falcon'), '-o', none, ...ARGS, '--bundle']))).message).toMatch(
       /have no gate/,
     );
-    expect(await usage('-o', model, '-f', text)).toMatch(/is the input as well/);
+    expect(await usage('-o', model, '-f', text)).toMatch(/is also the input/);
     expect(await usage('-o', none, '-f', text, '--recall', 0.9)).toMatch(/--predictor RANK/);
   });
   it('a run that is stopped leaves nothing behind', async () => {

@@ -1,12 +1,13 @@
 /**
- * A few seconds of new seeds against files, downloads, grammars, schemas and templates of
- * strangers. `npm run fuzz` runs longer.
+ * A few seconds of new seeds against files, downloads, grammars, schemas, images and templates
+ * of strangers. `npm run fuzz` runs longer.
  */
 import { expect, it } from 'vitest';
 import { newSeed, told, type CampaignOptions } from './campaign.ts';
 import * as downloads from './downloads.ts';
 import * as gguf from './gguf.ts';
 import * as grammars from './grammars.ts';
+import * as images from './images.ts';
 import * as state from './state.ts';
 import * as templates from './templates.ts';
 
@@ -18,6 +19,7 @@ it.each([
   ['state', state],
   ['downloads', downloads],
   ['grammars', grammars],
+  ['images', images],
   ['templates', templates],
 ] as const)(
   '%s',

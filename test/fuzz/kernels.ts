@@ -6,7 +6,7 @@
  */
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
 import { TYPE, namesOf, rowSize, typesWith } from '../../src/type-traits.ts';
-import type { Kernels as TypeKernels, TypeName, TypeTraits } from '../../src/type-traits.ts';
+import type { TypeKernels, TypeName, TypeTraits } from '../../src/type-traits.ts';
 import { randomBlocks } from '../golden/formats-rows.ts';
 import { instantiate, quantized, random, type Kernels } from '../kernel/harness.ts';
 import { CASES, ROUNDINGS, setScales, type Case } from '../kernel/packed-blocks.ts';

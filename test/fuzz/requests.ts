@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Build } from '../../src/wasm/load.ts';
-import { startServer, type Served } from '../openai/server.ts';
+import { startServer, type Served } from '../server/server.ts';
 import { shippedModel } from '../support.ts';
 import { seeded } from '../web/server.ts';
 import { runCases, type CampaignOptions, type CampaignResult } from './campaign.ts';

@@ -5,7 +5,7 @@
  */
 import { readFileSync } from 'node:fs';
 import type * as Entry from '../../src/entry/node.ts';
-import { createFingerprint } from '../../src/engine/fingerprint.ts';
+import { createFingerprint } from '../../src/fingerprint.ts';
 import type { Model } from '../../src/model.ts';
 import { isThreaded } from '../../src/wasm/load.ts';
 import { entryUrl, llamaModel, randomIds } from '../support.ts';

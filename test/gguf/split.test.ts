@@ -92,9 +92,9 @@ describe('parts that do not fit', () => {
     ['one missing', () => of(cut(0, 3), cut(1, 3)), 'ERR_SOURCE', /has 3 parts, but 2 were given/],
     ['only the first', () => of(cut(0, 3)), 'ERR_SOURCE', /has 3 parts, but 1 were given/],
     ['too many', () => of(shipped, shipped), 'ERR_SOURCE', /has 1 part, but 2 were given/],
-    ['swapped', () => of(cut(0, 3), cut(2, 3), cut(1, 3)), 'ERR_GGUF_INVALID', /file 2 is part 3 of 3, expected part 2/],
-    ['the first not first', () => of(cut(1, 2), cut(0, 2)), 'ERR_GGUF_INVALID', /file 1 is part 2 of 2, expected part 1/],
-    ['twice the same', () => of(cut(0, 2), cut(0, 2)), 'ERR_GGUF_INVALID', /file 2 is part 1 of 2, expected part 2/],
+    ['swapped', () => of(cut(0, 3), cut(2, 3), cut(1, 3)), 'ERR_GGUF_INVALID', /file 2 is part 3 of 3; expected part 2/],
+    ['the first not first', () => of(cut(1, 2), cut(0, 2)), 'ERR_GGUF_INVALID', /file 1 is part 2 of 2; expected part 1/],
+    ['twice the same', () => of(cut(0, 2), cut(0, 2)), 'ERR_GGUF_INVALID', /file 2 is part 1 of 2; expected part 2/],
     ['not split', () => of(cut(0, 2), shipped), 'ERR_GGUF_INVALID', /file 2 says that its model has 1 parts, the first file says 2/],
     [
       'of a model in more parts',
@@ -115,12 +115,12 @@ describe('parts that do not fit', () => {
       /architecture gemma, the first file of llama/,
     ],
     ['the same tensors again', () => of(cut(0, 2), cut(0, 2, { no: 1 })), 'ERR_GGUF_INVALID', /tensor ".*" is in file 1 and in file 2/],
-    ['tensors missing', () => of(cut(0, 2), cut(2, 3, { no: 1, count: 2 })), 'ERR_GGUF_INVALID', /hold 32 tensors, expected 38/],
+    ['tensors missing', () => of(cut(0, 2), cut(2, 3, { no: 1, count: 2 })), 'ERR_GGUF_INVALID', /have 32 tensors; expected 38/],
     [
       'a count that is no number',
       () => of(cut(0, 2, { extra: new Map([['split.count', { type: 'str', value: '2' }]]) }), cut(1, 2)),
       'ERR_GGUF_INVALID',
-      /"split.count" is "2", expected a whole number/,
+      /"split.count" is "2"; expected a whole number/,
     ],
     ['truncated', () => of(cut(0, 2), cut(1, 2).subarray(0, 2000)), 'ERR_GGUF_TRUNCATED', /missing|needed/],
   ])('%s', async (_, read, code, message) => {

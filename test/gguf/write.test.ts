@@ -114,14 +114,14 @@ describe('data that cannot be written is refused', () => {
     [
       'rows',
       () => layoutGGUF(new Map(), [{ name: 'w', type: TYPE.q4_K, ne: [32] }]),
-      /rows of 32 elements, expected a multiple of q4_K's block of 256/,
+      /rows of 32 elements; expected a multiple of q4_K's block of 256/,
     ],
     [
       'data',
       () => writeGGUF(new Map(), [{ name: 'w', type: TYPE.f32, ne: [2], data: new Uint8Array(7) }]),
-      /given 7 bytes of data, expected 8/,
+      /given 7 bytes of data; expected 8/,
     ],
-    ['alignment', () => layoutGGUF(new Map([['general.alignment', { type: 'u32', value: 24 }]]), []), /is 24, expected a power of two/],
+    ['alignment', () => layoutGGUF(new Map([['general.alignment', { type: 'u32', value: 24 }]]), []), /is 24; expected a power of two/],
   ])('%s', (_, write, message) => {
     expect(write).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(message) }));
   });

@@ -251,7 +251,7 @@ describe('numbers within bounds', () => {
         } catch (error) {
           expect(error, JSON.stringify(schema)).toMatchObject({
             code: 'ERR_GRAMMAR',
-            message: expect.stringContaining('nothing satisfies'),
+            message: expect.stringContaining('no value satisfies'),
           });
           expect(type).toBe('integer');
           continue;
@@ -275,7 +275,7 @@ describe('a pattern with const and enum', () => {
   // A server compiles its clients' schemas. This one would block it for hours.
   test('takes no time exponential in the value', () => {
     const start = processorMs();
-    expect(() => jsonSchemaToGrammar({ const: `${'a'.repeat(60)}!`, pattern: '^(a+)+$' })).toThrow(/nothing satisfies/);
+    expect(() => jsonSchemaToGrammar({ const: `${'a'.repeat(60)}!`, pattern: '^(a+)+$' })).toThrow(/no value satisfies/);
     expect(processorMs() - start).toBeLessThan(2000);
   });
 });
@@ -328,9 +328,9 @@ describe('large schemas', () => {
     };
     expect(error(refs(20_000))).toEqual([
       'ERR_GRAMMAR',
-      expect.stringMatching(/^schema #.*further ones|^schema #.*more than 50000 values/),
+      expect.stringMatching(/^schema #.*other references|^schema #.*more than 50000 values/),
     ]);
-    expect(error(refs(5000))).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #.*further ones/)]);
+    expect(error(refs(5000))).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #.*other references/)]);
     expect(typeof error(refs(100))).toBe('string');
     expect(error({ const: 'x'.repeat(5_000_000) })).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #: the texts/)]);
     expect(error({ enum: Array.from({ length: 60_000 }, (_, i) => i) })).toEqual([
@@ -339,7 +339,7 @@ describe('large schemas', () => {
     ]);
     expect(error({ pattern: '('.repeat(20_000) + ')'.repeat(20_000) })).toEqual([
       'ERR_GRAMMAR',
-      expect.stringMatching(/a pattern of 40000 characters was found/),
+      expect.stringMatching(/the pattern has 40000 characters/),
     ]);
   });
   test('are compiled with pauses; grammars too', () => {
@@ -370,7 +370,7 @@ describe('large schemas', () => {
   });
   test('names that others must differ from are bounded, and nested values are tried with pauses', () => {
     const open = (name: string): JsonSchema => ({ type: 'object', properties: { [name]: true }, additionalProperties: true });
-    expect(() => jsonSchemaToGrammar(open('a'.repeat(200_000)))).toThrow(/name has 200000 characters: expected at most 1000/);
+    expect(() => jsonSchemaToGrammar(open('a'.repeat(200_000)))).toThrow(/name has 200000 characters; expected at most 1000/);
     expect(jsonSchemaToGrammar(open('a'.repeat(900)))).toContain('root ::=');
     const many = Object.fromEntries(numbers(300, (i) => [`${i}${'a'.repeat(900)}`, true]) as [string, boolean][]);
     expect(() => jsonSchemaToGrammar({ type: 'object', properties: many, additionalProperties: true })).toThrow(
@@ -386,7 +386,7 @@ describe('large schemas', () => {
     const work = jsonSchemaWork(doubling);
     expect(() => {
       while (!work.next().done) pauses++;
-    }).toThrow(/more than 200000 schemas together/);
+    }).toThrow(/expand to more than 200000 schemas/);
     expect(pauses).toBeGreaterThan(500);
   });
   test('a pattern with thousands of readings of a value is given up', () => {
@@ -413,7 +413,7 @@ describe('large schemas', () => {
       const [, pauses] = run(createGrammarWork(jsonSchemaToGrammar(schema), vocabulary));
       expect(pauses, JSON.stringify(schema)).toBeGreaterThan(copies / 1000);
     }
-    expect(() => createGrammar(`root ::= ${'""{40000} '.repeat(3)}`, vocabulary)).toThrow(/larger than 100000 places/);
+    expect(() => createGrammar(`root ::= ${'""{40000} '.repeat(3)}`, vocabulary)).toThrow(/larger than 100000 nodes/);
   });
   test('references that double are refused', () => {
     const $defs = Object.fromEntries(
@@ -502,9 +502,9 @@ describe('refusals name the keyword and the place', () => {
     [{ type: 'number', multipleOf: 3 }, /#\/multipleOf/],
     [{ type: 'text' }, /#\/type: found "text"/],
     [{ anyOf: [] }, /#\/anyOf: expected a list/],
-    [{ $ref: '#/%zz' }, /#\/\$ref: found "\/%zz", in which a % does not begin/],
-    [{ minItems: 1e308 }, /#\/minItems: found 1e\+308, expected an integer from 0 to 2\^31 - 1/],
-    [{ exclusiveMinimum: true }, /#\/minimum: found nothing, expected a number/],
+    [{ $ref: '#/%zz' }, /#\/\$ref: found "\/%zz", in which % does not begin/],
+    [{ minItems: 1e308 }, /#\/minItems: found 1e\+308; expected an integer from 0 to 2\^31 - 1/],
+    [{ exclusiveMinimum: true }, /#\/minimum: found nothing; expected a number/],
     [{ type: 'string', pattern: 'a\\\\\\p{L}' }, /pattern "a\\\\\\\\\\\\p\{L\}" has \\p at character 4/],
     [{ $ref: 'http://elsewhere/x' }, /#\/\$ref: .*within this document/],
     [{ $ref: '#/$defs/x' }, /#\/\$ref: #\/\$defs\/x does not exist/],
@@ -514,22 +514,22 @@ describe('refusals name the keyword and the place', () => {
     [{ type: 'string', pattern: 'a', minLength: 1 }, /pattern, format and minLength/],
     [{ type: 'string', pattern: '(?=a)' }, /#\/pattern.*\(\?\.\.\.\) group at character 2/],
     [{ type: 'string', pattern: '(a' }, /not a regular expression/],
-    [{ type: 'string', pattern: `${'('.repeat(101)}a${')'.repeat(101)}` }, /more than 100 groups inside each other/],
-    [{ type: 'string', pattern: `${'('.repeat(1900)}a${')'.repeat(1900)}` }, /more than 100 groups|not a regular expression/],
-    [{ type: 'string', pattern: '(a)'.repeat(20_000) }, /a pattern of 60000 characters was found, expected at most 4000/],
+    [{ type: 'string', pattern: `${'('.repeat(101)}a${')'.repeat(101)}` }, /more than 100 nested groups/],
+    [{ type: 'string', pattern: `${'('.repeat(1900)}a${')'.repeat(1900)}` }, /more than 100 nested groups|not a regular expression/],
+    [{ type: 'string', pattern: '(a)'.repeat(20_000) }, /the pattern has 60000 characters; expected at most 4000/],
     [{ type: 'string', pattern: '\\bx' }, /\\b at character 1/],
     [{ type: 'string', pattern: 'a^' }, /\^ inside/],
     [{ type: 'string', minLength: -1 }, /#\/minLength: found -1/],
     [{ minimum: 'x' }, /#\/minimum: found "x"/],
     [{ maximum: 1e300 }, /#\/maximum: found 1e\+300/],
-    [false, /nothing satisfies/],
-    [{ type: 'integer', minimum: 5, maximum: 4 }, /nothing satisfies/],
-    [{ allOf: [{ type: 'string' }, { type: 'null' }] }, /nothing satisfies/],
-    [{ enum: [] }, /nothing satisfies/],
-    [{ properties: { a: false }, required: ['a'] }, /nothing satisfies/],
-    [{ type: 'array', minItems: 3, maxItems: 2 }, /nothing satisfies/],
-    [{ prefixItems: [true], items: false, minItems: 2 }, /nothing satisfies/],
-    [7, /found 7, expected true, false or an object/],
+    [false, /no value satisfies/],
+    [{ type: 'integer', minimum: 5, maximum: 4 }, /no value satisfies/],
+    [{ allOf: [{ type: 'string' }, { type: 'null' }] }, /no value satisfies/],
+    [{ enum: [] }, /no value satisfies/],
+    [{ properties: { a: false }, required: ['a'] }, /no value satisfies/],
+    [{ type: 'array', minItems: 3, maxItems: 2 }, /no value satisfies/],
+    [{ prefixItems: [true], items: false, minItems: 2 }, /no value satisfies/],
+    [7, /found 7; expected true, false or an object/],
     [null, /found null/],
     [{ properties: { a: [1] } }, /#\/properties\/a: .*array/],
     [{ allOf: Array.from({ length: 12 }, () => ({ anyOf: [true, { type: 'null' }] })) }, /more than 2000 alternatives/],
@@ -572,7 +572,10 @@ describe('200 random schemas', () => {
           gbnf = jsonSchemaToGrammar(schema);
         } catch (error) {
           // random objects may contradict each other, and random strings have different patterns
-          expect(error).toMatchObject({ code: 'ERR_GRAMMAR', message: expect.stringMatching(/nothing satisfies|at once|together/) });
+          expect(error).toMatchObject({
+            code: 'ERR_GRAMMAR',
+            message: expect.stringMatching(/no value satisfies|at once|are combined|expand to/),
+          });
           return;
         }
         satisfiable++;

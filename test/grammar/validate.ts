@@ -7,10 +7,10 @@ type Schema = boolean | { [keyword: string]: unknown };
 const FORMATS: Record<string, (text: string) => boolean> = {
   date: isDate,
   time: isTime,
-  'date-time': (text) => isDate(text.slice(0, 10)) && text[10] === 'T' && isTime(text.slice(11)),
+  'date-time': (text) => isDate(text.slice(0, 10)) && /^t$/i.test(text[10]) && isTime(text.slice(11)),
   uuid: (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text),
   ipv4: (text) => text.split('.').length === 4 && text.split('.').every((part) => /^(0|[1-9][0-9]{0,2})$/.test(part) && Number(part) < 256),
-  email: (text) => /^[^@\s]+@[^@\s.]+(\.[^@\s.]+)+$/.test(text),
+  email: (text) => /^([^@\s"]+|".*")@([^@\s.]+(\.[^@\s.]+)*|\[[0-9a-fA-F.:IPv]+\])$/.test(text),
 };
 
 function isDate(text: string): boolean {
@@ -19,15 +19,14 @@ function isDate(text: string): boolean {
 }
 
 function isTime(text: string): boolean {
-  const parts = /^(\d\d):(\d\d):(\d\d)(\.\d+)?(Z|[+-](\d\d):(\d\d))$/.exec(text);
-  return (
-    parts !== null &&
-    Number(parts[1]) < 24 &&
-    Number(parts[2]) < 60 &&
-    Number(parts[3]) < 60 &&
-    Number(parts[6] ?? 0) < 24 &&
-    Number(parts[7] ?? 0) < 60
-  );
+  const parts = /^(\d\d):(\d\d):(\d\d)(\.\d+)?(Z|([+-])(\d\d):(\d\d))$/i.exec(text);
+  if (parts === null) return false;
+  const [hour, minute, second] = parts.slice(1, 4).map(Number);
+  const [offsetHour, offsetMinute] = parts.slice(7).map((part) => Number(part ?? 0));
+  const offset = (offsetHour * 60 + offsetMinute) * (parts[6] === '-' ? -1 : 1);
+  // A leap second is the last one of a day in UTC.
+  const last = (((hour * 60 + minute - offset) % 1440) + 1440) % 1440 === 1439;
+  return hour < 24 && minute < 60 && second < (last ? 61 : 60) && offsetHour < 24 && offsetMinute < 60;
 }
 
 const canonical = (value: unknown): string =>

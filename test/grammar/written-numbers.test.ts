@@ -7,8 +7,8 @@ import { parseExactJson } from '../../src/chat/exact-json.ts';
 import { jsonOf } from '../../src/cli/generate-options.ts';
 import { createGrammar } from '../../src/grammar/grammar.ts';
 import { jsonSchemaToGrammar, type JsonSchema } from '../../src/grammar/json-schema.ts';
-import { createHandler } from '../../src/openai/handler.ts';
-import { scriptedBackend } from '../openai/backend.ts';
+import { createHandler } from '../../src/server/handler.ts';
+import { scriptedBackend } from '../server/backend.ts';
 import { byteVocabulary } from './helpers.ts';
 
 const utf8 = new TextEncoder();
@@ -68,12 +68,12 @@ describe('written in JSON', () => {
   });
 
   it.each<[schema: string, message: RegExp]>([
-    ['{"minimum":1e400}', /#\/minimum: found 1e400, expected a number between -1e21 and 1e21/],
-    ['{"maximum":-10000000000000000000000.5}', /#\/maximum: found -10000000000000000000000\.5, expected a number/],
-    [`{"const":0.${'1'.repeat(500)}}`, /a number has 502 characters: expected at most 400/],
-    ['{"type":"array","minItems":9007199254740993}', /#\/minItems: found 9007199254740993, expected an integer/],
-    ['{"items":1.0}', /#\/items: found 1\.0, expected true, false or an object/],
-    ['{"type":"integer","minimum":9007199254740993.5,"maximum":9007199254740993.9}', /nothing satisfies/],
+    ['{"minimum":1e400}', /#\/minimum: found 1e400; expected a number between -1e21 and 1e21/],
+    ['{"maximum":-10000000000000000000000.5}', /#\/maximum: found -10000000000000000000000\.5; expected a number/],
+    [`{"const":0.${'1'.repeat(500)}}`, /a number has 502 characters; expected at most 400/],
+    ['{"type":"array","minItems":9007199254740993}', /#\/minItems: found 9007199254740993; expected an integer/],
+    ['{"items":1.0}', /#\/items: found 1\.0; expected true, false or an object/],
+    ['{"type":"integer","minimum":9007199254740993.5,"maximum":9007199254740993.9}', /no value satisfies/],
   ])('%s is refused', (text, message) => {
     expect(() => jsonSchemaToGrammar(parseExactJson(text) as JsonSchema)).toThrow(message);
   });

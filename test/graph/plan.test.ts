@@ -7,7 +7,8 @@ import { llama } from '../../src/arch/llama.ts';
 import type { HParams } from '../../src/arch/hparams.ts';
 import type { GGUF } from '../../src/gguf/types.ts';
 import { ROPE_DEFAULTS } from '../../src/arch/rope-table.ts';
-import { OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE } from '../../src/graph/layout.ts';
+import { BATCH_COUNT, OP_BARRIER, RANGES } from '../../src/graph/layout.ts';
+import { OP, OP_SIZE, PLAN, PLAN_SIZE, TENSOR, TENSOR_SIZE } from '../../src/graph/structures.ts';
 import type { Target } from '../../src/graph/packed-products.ts';
 import { lower, type OpRecord } from '../../src/graph/lower.ts';
 import { attention, kv_store } from '../../src/graph/attention-ops.ts';
@@ -16,7 +17,7 @@ import { concat, cont, get_rows, mul_mat } from '../../src/graph/ops.ts';
 import { rope } from '../../src/graph/rope.ts';
 import { rms_norm } from '../../src/graph/row-ops.ts';
 import { barriers, createGraphPlan, encodePlan, expand, place, type GraphPlan } from '../../src/graph/plan.ts';
-import { BATCH_COUNTS, leaf, nbytes, type BatchCount, type Ne, type Tensor } from '../../src/graph/tensor.ts';
+import { leaf, nbytes, type BatchCount, type Ne, type Tensor } from '../../src/graph/tensor.ts';
 import { reshape, transpose } from '../../src/graph/views.ts';
 import { TYPE, type TypeTraits } from '../../src/type-traits.ts';
 import { randomIds } from '../support.ts';
@@ -270,8 +271,8 @@ describe('llama', () => {
     const w = new Uint32Array(bytes.buffer);
     expect(bytes.length).toBe(plan.byteLength);
     const word = (address: number): number => w[(address - at) / 4];
-    expect([w[PLAN.nOps], w[PLAN.scratch], w[PLAN.scratchSize]]).toEqual([plan.records.length, 12345, plan.scratchSize]);
-    expect(w[PLAN.dims] - w[PLAN.cursors], "every range's cursors fit before what follows").toBe(w[PLAN.cursorBytes] * RANGES);
+    expect([w[PLAN.n_ops], w[PLAN.scratch], w[PLAN.scratch_size]]).toEqual([plan.records.length, 12345, plan.scratchSize]);
+    expect(w[PLAN.dims] - w[PLAN.cursors], "every range's cursors fit before what follows").toBe(w[PLAN.cursor_bytes] * RANGES);
     const meet = barriers(plan.records);
     const cursors = new Set<number>();
     for (const [i, r] of plan.records.entries()) {
@@ -289,15 +290,15 @@ describe('llama', () => {
       cursors.add(word(op + 4 * OP.cursor));
     }
     expect(cursors.size, 'every op has a cursor of its own').toBe(plan.records.length);
-    expect(Math.max(...cursors) + 4 - w[PLAN.cursors], 'in the first range').toBeLessThanOrEqual(w[PLAN.cursorBytes]);
-    const dims = Array.from({ length: w[PLAN.nDims] }, (_, i) => [word(w[PLAN.dims] + 8 * i), word(w[PLAN.dims] + 8 * i + 4)]);
+    expect(Math.max(...cursors) + 4 - w[PLAN.cursors], 'in the first range').toBeLessThanOrEqual(w[PLAN.cursor_bytes]);
+    const dims = Array.from({ length: w[PLAN.n_dims] }, (_, i) => [word(w[PLAN.dims] + 8 * i), word(w[PLAN.dims] + 8 * i + 4)]);
     for (const [address, by] of dims) {
       const index = Math.floor((address - at - PLAN_SIZE) / TENSOR_SIZE);
       const t = plan.tensors.find(
         (x, i) =>
           i >= index - 1 && x.batch && address === at + Math.ceil(PLAN_SIZE / 64) * 64 + i * TENSOR_SIZE + 4 * (TENSOR.ne + x.batch.dim),
       );
-      expect(t?.batch?.by).toBe(BATCH_COUNTS[by]);
+      expect(t?.batch && BATCH_COUNT[t.batch.by]).toBe(by);
     }
     expect(dims).toHaveLength(plan.tensors.filter((t) => t.batch).length);
   });

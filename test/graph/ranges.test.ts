@@ -3,7 +3,8 @@
  * of theirs. Every row is computed by exactly one thread.
  */
 import { describe, expect, it } from 'vitest';
-import { OP, PLAN, RANGES } from '../../src/graph/layout.ts';
+import { RANGES } from '../../src/graph/layout.ts';
+import { OP, PLAN } from '../../src/graph/structures.ts';
 import { lower } from '../../src/graph/lower.ts';
 import { mul_mat } from '../../src/graph/ops.ts';
 import { createGraphPlan, encodePlan, place } from '../../src/graph/plan.ts';
@@ -34,7 +35,7 @@ function product(build: Build, rows: number) {
   const words = new Uint32Array(k.memory.buffer);
   const out = new Float32Array(k.memory.buffer, y.data, rows);
   const cursor = words[words[at / 4 + PLAN.ops] / 4 + OP.cursor] / 4;
-  const step = words[at / 4 + PLAN.cursorBytes] / 4;
+  const step = words[at / 4 + PLAN.cursor_bytes] / 4;
   return {
     out,
     begin() {

@@ -217,12 +217,12 @@ describe('bytes that are wrong', () => {
     const page = await serveBytes(Buffer.from('<!doctype html>sign in'));
     const tiny = await serveBytes(Buffer.from('GG'));
     expect((await failure(bring({ url, to: target(), size: truth.length + 1 }))).message).toMatch(
-      /300000 bytes, the list of files says 300001/,
+      /300000 bytes; expected 300001, as in the list of files/,
     );
     const to = target();
     expect((await failure(bring({ url: page.url, to }))).message).toMatch(/begins with "<!do"/);
     expect(left(to)).toEqual([]);
-    expect((await failure(bring({ url: tiny.url, to: target() }))).message).toMatch(/2 bytes: no model/);
+    expect((await failure(bring({ url: tiny.url, to: target() }))).message).toMatch(/2 bytes, too few for a model/);
   });
 
   const compressed =
@@ -258,7 +258,7 @@ describe('disks', () => {
     const to = target();
     const url = await listen((_, response) => void response.writeHead(200, { 'content-length': String(2 ** 52) }).flushHeaders());
     const { code, message } = await failure(bring({ url, to }));
-    expect([code, message]).toEqual(['ERR_IO', expect.stringMatching(/needed.*QUANTLET_CACHE/)]);
+    expect([code, message]).toEqual(['ERR_IO', expect.stringMatching(/no space for the model.*QUANTLET_CACHE/)]);
   });
 
   it.runIf(hasFullDisk)('no space halfway', async () => {
@@ -271,7 +271,7 @@ describe('disks', () => {
     expect(existsSync(`${to}.lock`)).toBe(false);
   });
 
-  it('a folder that is none', async () => {
+  it('a file in place of a folder', async () => {
     const { url } = await serveBytes(truth);
     const file = target();
     await bring({ url, to: file });

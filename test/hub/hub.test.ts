@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { cacheFolder } from '../../src/hub/cache-folder.ts';
 import { resolveModel, type HubFlags } from '../../src/cli/hub.ts';
-import { chooseFile, filesOf, hubFor, listRepo } from '../../src/hub/repository.ts';
+import { chooseFile, filesOf } from '../../src/hub/choose-file.ts';
+import { hubFor } from '../../src/hub/locate.ts';
+import { listRepo } from '../../src/hub/requests.ts';
 import { writeGGUF, type WriteValue } from '../../src/gguf/write.ts';
 import { failure, llamaModel, runCli, temporaryFolder } from '../support.ts';
 import { listen, startHub } from './server.ts';
@@ -49,7 +51,7 @@ const part = (no: number, count: number, said = count): Uint8Array =>
 
 const names = (...paths: string[]) => paths.map((path) => ({ path }));
 
-/** Names of files that are not complete language models, as tools and people choose them. */
+/** Names of files that are incomplete language models, as tools and people choose them. */
 const helpers = [
   'adapter-lora-q8_0.gguf',
   'm-LoRA-Q4_K_M.gguf',
@@ -101,7 +103,7 @@ it.each<[string, string[], string | undefined, string | undefined]>([
   ['Q4_K_M before Q8_0, wherever it stands', ['m-Q8_0.gguf', 'z/m-Q4_K_M.gguf'], undefined, 'z/m-Q4_K_M.gguf'],
   ['the first where there is neither', ['m-IQ2_M.gguf', 'm-F16.gguf'], undefined, 'm-IQ2_M.gguf'],
   [
-    'what only helps a model is none',
+    'a helper file is not a model',
     [
       'mtp-m-Q4_K_M.gguf',
       'eagle3-m-Q4_K_M.gguf',
@@ -194,7 +196,7 @@ it('a path is a path; two names of a model, half of one, or an odd one are refus
     ]);
   }
   for (const hfFile of ['../m.gguf', '/m.gguf', 'a\\b.gguf', 'c:m.gguf'])
-    expect((await failure(open({ hf: 'org/repo', hfFile }))).message).toMatch(/not the name of a file/);
+    expect((await failure(open({ hf: 'org/repo', hfFile }))).message).toMatch(/cannot be the name of a file/);
 });
 
 it('gets the file of a repository once, checked; anew when it changed there', async () => {
@@ -248,7 +250,7 @@ it('a file by its name, a split model with all its parts', async () => {
   expect(missing.message).toMatch(/no none\.gguf; it has .*other\.gguf/);
   hub.files.delete(pathOf(2));
   const incomplete = await repository(Object.fromEntries(hub.files));
-  expect((await failure(incomplete.open({ hf: 'org/repo' }))).message).toMatch(/00002-of-00003.*not complete/);
+  expect((await failure(incomplete.open({ hf: 'org/repo' }))).message).toMatch(/00002-of-00003.*incomplete/);
   expect(incomplete.hub.log, 'nothing of it is downloaded').toEqual(['list', 'list']);
 });
 
@@ -259,14 +261,14 @@ it('a name that promises more parts than the header of the first: nothing else i
   const { code, message } = await failure(open({ model: url }, { MODEL_ENDPOINT: 'http://127.0.0.1:9' }));
   expect([code, message]).toEqual([
     'ERR_DOWNLOAD',
-    expect.stringMatching(/m-00001-of-99999\.gguf says that its model has 4 parts, its name 99999/),
+    expect.stringMatching(/m-00001-of-99999\.gguf says that its model has 4 parts, but its name says 99999/),
   ]);
   expect(hub.log).toEqual(['resolve m-00001-of-99999.gguf', 'bytes m-00001-of-99999.gguf bytes=0-']);
   hub.log.length = 0;
-  expect((await failure(open({ hf: 'org/repo' }))).message).toMatch(/has no m-00005-of-99999\.gguf.*not complete/);
+  expect((await failure(open({ hf: 'org/repo' }))).message).toMatch(/has no m-00005-of-99999\.gguf.*incomplete/);
   expect(hub.log).toEqual(['list', 'list']);
   const three = await repository({ 'm-00001-of-00002.gguf': part(1, 2, 3), 'm-00002-of-00002.gguf': part(2, 2, 3) });
-  expect((await failure(three.open({ hf: 'org/repo' }))).message).toMatch(/has 3 parts, its name 2/);
+  expect((await failure(three.open({ hf: 'org/repo' }))).message).toMatch(/has 3 parts, but its name says 2/);
   expect(three.hub.log.filter((line) => line.startsWith('resolve'))).toEqual(['resolve m-00001-of-00002.gguf']);
 });
 
@@ -275,7 +277,7 @@ it('choosing among thousands of names that promise thousands of parts takes no t
   expect(chooseFile(names(...paths, 'm-00001-of-99999.gguf'))?.path).toBe('m-00001-of-99999.gguf');
 });
 
-it('a list that is none, without end, or too long is refused; what is no file in it is passed over', async () => {
+it('a list that is invalid, endless or too long is refused; entries that are not files are skipped', async () => {
   const { hub, cache, open } = await repository({ 'm.gguf': bytes('x') });
   const listed = (path: string): string => JSON.stringify({ type: 'file', path, size: 5 });
   const answers = async (page: NonNullable<typeof hub.page>): Promise<string> => {
@@ -292,14 +294,14 @@ it('a list that is none, without end, or too long is refused; what is no file in
   ).toMatch(/^ERR_DOWNLOAD .*no GGUF model/);
   hub.log.length = 0;
   expect(await answers((cursor) => ({ body: `[${listed(`${cursor}.gguf`)}]`, next: `?cursor=${Number(cursor) + 1}` }))).toMatch(
-    /^ERR_DOWNLOAD .*goes on after 100 pages \(100 files\)/,
+    /^ERR_DOWNLOAD .*has more than 100 pages \(100 files\)/,
   );
   expect(hub.log.length).toBe(100);
   expect(await answers(() => ({ body: '[]', next: 'http://' }))).toMatch(/^ERR_DOWNLOAD .*names "http:\/\/" as the next page/);
   expect(await answers((cursor) => ({ body: `[${listed('x'.repeat(5 << 20))}]`, next: `?cursor=${Number(cursor) + 1}` }))).toMatch(
     /^ERR_DOWNLOAD .*more than 33554432 bytes/,
   );
-  expect(await answers(() => ({ body: `[${listed('a\u001b[2J.gguf')}]` }))).toMatch(/^ERR_DOWNLOAD .*not the name of a file/);
+  expect(await answers(() => ({ body: `[${listed('a\u001b[2J.gguf')}]` }))).toMatch(/^ERR_DOWNLOAD .*cannot be the name of a file/);
 
   delete hub.page;
   const path = await open({ hf: 'org/repo' });

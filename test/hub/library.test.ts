@@ -60,7 +60,7 @@ it('the token goes to the hub, headers to every server; errors name the options'
   await download('hf:org/repo', { ...options, token: 'good' });
   expect(hub.leaked).toEqual([undefined]);
   const never = await failure(download('hf:org/repo:Q2_K', { ...options, offline: true }));
-  expect([never.code, never.message]).toEqual(['ERR_DOWNLOAD', expect.stringContaining('hub.offline allows no download')]);
+  expect([never.code, never.message]).toEqual(['ERR_DOWNLOAD', expect.stringContaining('hub.offline forbids downloads')]);
 
   const got: (string | undefined)[] = [];
   const url = await listen((request, response) => {

@@ -6,7 +6,7 @@ import { isAbsolute, join, relative, sep } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { download, list, remove, type HubOptions } from '../../src/entry/hub-node.ts';
 import { whyNoName } from '../../src/hub/names.ts';
-import { remoteOf } from '../../src/hub/repository.ts';
+import { remoteOf } from '../../src/hub/addresses.ts';
 import { failure, temporaryFolder } from '../support.ts';
 import { listen, sendBytes, startHub } from './server.ts';
 
@@ -43,7 +43,7 @@ describe('a name', () => {
     '',
     'x'.repeat(300),
     'ü'.repeat(130),
-  ])('%j is none', (name) => {
+  ])('%j is not a name', (name) => {
     expect(whyNoName(name)).toBeDefined();
   });
   it.each([

@@ -98,7 +98,7 @@ it.each([
   expect(await bring(more)).toBe(path);
   expect(textAt(path)).toBe('GGUFold');
   expect(warned.mock.calls.map(([text]) => String(text))).toEqual([
-    expect.stringMatching(/m\.gguf is open in another program.*kept for the next run\. Using what was downloaded before\./),
+    expect.stringMatching(/m\.gguf is open in another program.*the download is kept; the file that was downloaded before is used/),
   ]);
   // After the file is closed, the next run replaces it, and downloads at most one byte again.
   rules.open.clear();

@@ -13,7 +13,7 @@ import { describe, expect, it } from 'vitest';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { TYPE, namesOf, rowSize, typesWith } from '../../src/type-traits.ts';
-import type { Kernels, TypeName } from '../../src/type-traits.ts';
+import type { TypeKernels, TypeName } from '../../src/type-traits.ts';
 import { IMATRIX, N, ROWS as KINDS } from '../golden/formats-rows.ts';
 import { BUILDS, instantiate, quantized } from './harness.ts';
 
@@ -69,7 +69,7 @@ describe.each(FILES_BY_BUILD)('$name on $build', ({ build, file, gguf }) => {
     return t && file.slice(t.offset, t.offset + t.byteLength);
   };
   /** Types that satisfy `is` and that the file has. */
-  const typesOf = (is: (kernels: Kernels) => unknown): readonly TypeName[] =>
+  const typesOf = (is: (kernels: TypeKernels) => unknown): readonly TypeName[] =>
     namesOf(typesWith((k, { name }) => is(k) && [...gguf.tensors.keys()].some((key) => key.split('.')[0] === name)));
 
   it.each(typesOf((k) => k.quantizer))('quantize_chunk of %s, without and with an imatrix', (type) => {

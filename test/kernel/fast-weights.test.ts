@@ -5,14 +5,14 @@
  */
 import { describe, expect, it } from 'vitest';
 import { isThreaded } from '../../src/wasm/load.ts';
-import { TYPE, namesOf, typesWith, type Kernels, type TypeTraits } from '../../src/type-traits.ts';
+import { TYPE, namesOf, typesWith, type TypeKernels, type TypeTraits } from '../../src/type-traits.ts';
 import { SCALES_F16, scaledBlocks } from '../golden/formats-rows.ts';
 import { BUILDS, gaussian, instantiate } from './harness.ts';
 import { CASES, weights } from './packed-blocks.ts';
 import { pack, product } from './packed-ways.ts';
 
 const FASTER = CASES.flatMap((c) => {
-  const { fast } = TYPE[c.type].kernels as Kernels;
+  const { fast } = TYPE[c.type].kernels as TypeKernels;
   return fast ? [{ ...c, as: fast }] : [];
 });
 const N = 768;

@@ -1,18 +1,20 @@
 /**
+ * Formats as their authors may write them, though the package has none like these.
+ *
  * A format may state its codes in either of two ways (assembly/matmul/format/format.ts); most state
  * vectors of nibbles or bytes. Here, formats of the package state the same bytes by half_codes.
- * Every loop that takes them must give the same bits.
+ * Every loop that takes them must give the same bits. Another format has a centre that is neither a
+ * power of two nor 12.
  */
-import { readFileSync } from 'node:fs';
-import asc from 'assemblyscript/asc';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { byType } from '../../scripts/format-dispatch.ts';
-import { TYPE, type TypeName } from '../../src/type-traits.ts';
-import { BUILDS, gaussian, instantiate, over, type Kernels } from './harness.ts';
+import { CODES, packedBy } from '../../src/packed-format.ts';
+import { TYPE, type TypeName, type TypeTraits } from '../../src/type-traits.ts';
+import { dequantize } from '../reference/blocks.ts';
+import { compileKernels, source } from './compile.ts';
+import { BUILDS, gaussian, instantiate, over, random, type Kernels } from './harness.ts';
 import { CASES, weights } from './packed-blocks.ts';
 import { pack, product } from './packed-ways.ts';
-
-const source = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
 /** half_codes for blocks of 32 and of 256, with codes below 8 bits and of 8. */
 const HALF_CODES = {
@@ -25,6 +27,11 @@ const HALF_CODES = {
 };
 const TYPES = Object.keys(HALF_CODES) as (keyof typeof HALF_CODES & TypeName)[];
 
+/** q5_0 with the centre 15 instead of 16. */
+const CENTRE = 15;
+const { q5_0 } = TYPE;
+const centred: TypeTraits = { ...q5_0, kernels: { ...q5_0.kernels, packed: packedBy(CODES, { width: 5, centre: CENTRE }) } };
+
 /** The exports that test/kernel/packed-ways.ts calls. */
 const ENTRY = `
 import { grids_end } from './type/block/iq_grids';
@@ -34,12 +41,14 @@ export function heap_base(): usize {
   return grids_end();
 }`;
 
-/**
- * Sources that replace the package's, by path. Only the formats that state half_codes are built.
- */
+const FACTS = 'assembly/matmul/format/facts.ts';
+const withCentre = (facts: string): string => facts.replace(/(class Q5_0_Facts \{.*?centre\(\): i32 \{\s*return )16;/s, `$1${CENTRE};`);
+
+/** Sources that replace the package's, by path. Only the formats under test are built. */
 const SOURCES = new Map([
   ['assembly/half_codes.ts', ENTRY],
-  ['assembly/matmul/by_type.ts', byType(TYPES.map((type) => TYPE[type]))],
+  ['assembly/matmul/by_type.ts', byType([...TYPES.map((type) => TYPE[type]), centred])],
+  [FACTS, withCentre(source(FACTS))],
   ...TYPES.map((type): [string, string] => {
     const path = `assembly/matmul/format/${type}.ts`;
     const own = source(path);
@@ -52,32 +61,11 @@ const SOURCES = new Map([
   }),
 ]);
 
-async function compile(build: string): Promise<WebAssembly.Module> {
-  let binary: Uint8Array<ArrayBuffer> | undefined;
-  const { error, stderr } = await asc.main(
-    ['assembly/half_codes.ts', '--config', 'asconfig.json', '--target', build, '--optimizeLevel', '1'],
-    {
-      readFile(name) {
-        try {
-          return SOURCES.get(name) ?? source(name);
-        } catch {
-          return null;
-        }
-      },
-      writeFile(name, contents) {
-        if (name.endsWith('.wasm')) binary = contents as Uint8Array<ArrayBuffer>;
-      },
-    },
-  );
-  if (error || !binary) throw new Error(stderr.toString(), { cause: error });
-  return new WebAssembly.Module(binary);
-}
-
 describe.each(BUILDS.filter((build) => build.endsWith('-threads')))('%s', (build) => {
   const own = instantiate(build);
   let twins: Kernels;
   beforeAll(async () => {
-    twins = over(await compile(build), build);
+    twins = over(await compileKernels('assembly/half_codes.ts', build, SOURCES), build);
   }, 120_000);
 
   it.each(TYPES)('%s: rows read back and products have the same bits', (type) => {
@@ -103,5 +91,27 @@ describe.each(BUILDS.filter((build) => build.endsWith('-threads')))('%s', (build
       return { packed: k.arena.readBytes(p.w, plain.length), rows, products };
     });
     expect(got).toEqual(want);
+  });
+
+  it('a format with the centre 15: rows and sums of integers are exact', () => {
+    const [ne00, nrows] = [512 + 32, 40];
+    const plain = weights({ type: 'q5_0', scales: [0] }, ne00, nrows, 4, 1);
+    const next = random(5);
+    // A 127 in every block makes the activations' scale 1.
+    const columns = Array.from({ length: 13 }, () =>
+      Float32Array.from({ length: ne00 }, (_, i) => (i % 32 === 0 ? 127 : Math.round(next() * 254) - 127)),
+    );
+    const codes = dequantize.q5_0(plain, ne00 * nrows).map((w) => w + 16 - CENTRE);
+    twins.arena.reset();
+    const p = pack(twins, 'q5_0', plain, ne00, nrows);
+    const y = twins.arena.alloc(ne00 * 4);
+    twins.call('packed_row', q5_0.id, p.w, ne00, 21, y, twins.arena.alloc(twins.call('mul_mat_packed_scratch')));
+    expect([...twins.arena.readF32(y, ne00)]).toEqual([...codes.subarray(21 * ne00, 22 * ne00)]);
+    for (const n of [1, 3, 6, 13]) {
+      const want = columns
+        .slice(0, n)
+        .flatMap((x) => Array.from({ length: nrows }, (_, row) => x.reduce((sum, v, i) => sum + v * codes[row * ne00 + i], 0)));
+      expect([...product(twins, p, columns.slice(0, n))]).toEqual(want);
+    }
   });
 });

@@ -8,7 +8,7 @@ import { mul_mat } from '../../src/graph/ops.ts';
 import { loopOf } from '../../src/graph/packed-products.ts';
 import { packWeights } from '../../src/graph/packing.ts';
 import { leaf } from '../../src/graph/tensor.ts';
-import { TYPE, namesOf, typesWith, type Kernels, type TypeName, type TypeTraits } from '../../src/type-traits.ts';
+import { TYPE, namesOf, typesWith, type TypeKernels, type TypeName, type TypeTraits } from '../../src/type-traits.ts';
 import type { Loop } from '../../src/packed-format.ts';
 import { isaOf } from '../../src/wasm/load.ts';
 import { BUILDS, type Build } from './harness.ts';
@@ -27,7 +27,7 @@ const FEW_BITS: readonly TypeName[] = ['q1_0', 'q2_0', 'tq1_0', 'tq2_0'];
 const GRIDS = namesOf(typesWith((k) => k.gridQuantizer));
 
 /** By type of levels: one of the types that can be packed as it. */
-const GRID_OF = new Map<TypeTraits, TypeTraits>(GRIDS.map((name) => [(TYPE[name].kernels as Kernels).fast!, TYPE[name]]));
+const GRID_OF = new Map<TypeTraits, TypeTraits>(GRIDS.map((name) => [(TYPE[name].kernels as TypeKernels).fast!, TYPE[name]]));
 
 /** The loop for a single column. */
 function alone(build: Build, { name }: TypeTraits): Loop {

@@ -1,10 +1,10 @@
 /** Random blocks of every format that can be packed. */
 import { TYPE, rowSize, typesWith } from '../../src/type-traits.ts';
-import type { Kernels, TypeName } from '../../src/type-traits.ts';
+import type { TypeKernels, TypeName } from '../../src/type-traits.ts';
 import { numberToF16 } from '../reference/f16.ts';
 import { random } from './harness.ts';
 
-type Scales = NonNullable<Kernels['scales']>;
+type Scales = NonNullable<TypeKernels['scales']>;
 
 export interface Case {
   readonly type: TypeName;

@@ -5,7 +5,7 @@
 import { describe, expect, it } from 'vitest';
 import { ACT_4 } from '../../src/graph/layout.ts';
 import { isThreaded } from '../../src/wasm/load.ts';
-import { TYPE, type Kernels, type TypeName } from '../../src/type-traits.ts';
+import { TYPE, type TypeKernels, type TypeName } from '../../src/type-traits.ts';
 import { dequantizeRows, dotPacked, quantizeAct } from '../reference/packed.ts';
 import { BUILDS, gaussian, instantiate } from './harness.ts';
 import { CASES, ROUNDINGS, weights } from './packed-blocks.ts';
@@ -13,7 +13,7 @@ import { pack, product, quantize } from './packed-ways.ts';
 
 /** Formats whose codes are grid entries, in both forms: compact and as levels. */
 const OF_GRIDS = CASES.flatMap((c) => {
-  const { gridQuantizer, fast } = TYPE[c.type].kernels as Kernels;
+  const { gridQuantizer, fast } = TYPE[c.type].kernels as TypeKernels;
   return gridQuantizer ? [TYPE[c.type], fast!].map((as) => ({ ...c, as })) : [];
 });
 

@@ -172,7 +172,7 @@ describe('heads of 128, which are rotated in caches of block types', () => {
       const { code, message } = await failure(model.loadState(state));
       expect([code, message]).toEqual([
         'ERR_STATE',
-        'the state keeps its cache in another way: its cacheRotationK is 128, expected 0; load the model with cacheRotation true',
+        'the state has another form of cache: its cacheRotationK is 128; expected 0; load the model with cacheRotation true',
       ]);
     });
     await withModel(file, { contextLength: 512 }, async (model) =>

@@ -2,7 +2,7 @@
  * The parts of drafting, without a model: n-grams, the decision if drafts pay, the cost of steps.
  */
 import { describe, expect, it } from 'vitest';
-import { createStepCosts, type StepCosts } from '../../src/engine/step-costs.ts';
+import { createStepCosts, type StepCosts } from '../../src/run/step-costs.ts';
 import type { Drafter } from '../../src/generate/draft/drafter.ts';
 import { createLatch } from '../../src/generate/draft/latch.ts';
 import { createNgramPool } from '../../src/generate/draft/ngram-mod.ts';

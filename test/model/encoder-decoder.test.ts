@@ -4,8 +4,8 @@
  */
 import { loadModel, type LoadOptions, type Model } from 'quantlet';
 import { afterAll, describe, expect, it } from 'vitest';
-import { mustPredict } from '../../src/cli/windows.ts';
-import { createHandler } from '../../src/openai/handler.ts';
+import { mustPredict } from '../../src/tools/windows.ts';
+import { createHandler } from '../../src/server/handler.ts';
 import { goldenModel } from '../arch/golden-models.ts';
 import { bitDifference, BUILDS, failure, logitsOf } from '../support.ts';
 

@@ -41,8 +41,19 @@ describe('grammar', () => {
     expect(text.startsWith('{')).toBe(true);
   });
 
+  it('keywords that are held only in part are named, or refused with strict', async () => {
+    const items = { type: 'string', pattern: '^a', maxLength: 3, not: { const: 'ab' } };
+    const schema = { type: 'array', items, minItems: 1, maxItems: 2, uniqueItems: true };
+    const { text, relaxed } = await generate({ responseFormat: { type: 'json_schema', schema }, maxTokens: 60 });
+    expect(relaxed).toEqual([{ pointer: '', keyword: 'uniqueItems' }]);
+    expect(text).toMatch(/^\[\s*"a/);
+    const strict = generate({ responseFormat: { type: 'json_schema', json_schema: { schema, strict: true } } });
+    await expect(strict).rejects.toMatchObject({ code: 'ERR_GRAMMAR', message: expect.stringContaining('#/uniqueItems') });
+    expect(await generate({ responseFormat: { type: 'json_object' }, maxTokens: 5 })).not.toHaveProperty('relaxed');
+  });
+
   it.each<[string, GenerateOptions, string]>([
-    ['a grammar that is none', { grammar: 'root ::= (' }, 'ERR_GRAMMAR'],
+    ['an invalid grammar', { grammar: 'root ::= (' }, 'ERR_GRAMMAR'],
     ['a grammar without root', { grammar: 'other ::= "a"' }, 'ERR_GRAMMAR'],
     ['both at once', { grammar: 'root ::= "a"', responseFormat: { type: 'json_object' } }, 'ERR_INVALID_ARGUMENT'],
     [
@@ -50,14 +61,14 @@ describe('grammar', () => {
       { responseFormat: { type: 'json_schema', schema: { type: 'integer', minimum: 5, maximum: 4 } } },
       'ERR_GRAMMAR',
     ],
-    ['a schema that is no object', { responseFormat: { type: 'json_schema', schema: 'string' as unknown as object } }, 'ERR_GRAMMAR'],
+    ['a schema that is not an object', { responseFormat: { type: 'json_schema', schema: 'string' as unknown as object } }, 'ERR_GRAMMAR'],
     ['no schema', { responseFormat: { type: 'json_schema' } as unknown as NonNullable<GenerateOptions['responseFormat']> }, 'ERR_GRAMMAR'],
     [
       'an unknown format',
       { responseFormat: { type: 'yaml' } as unknown as NonNullable<GenerateOptions['responseFormat']> },
       'ERR_INVALID_ARGUMENT',
     ],
-    ['a grammar that is no text', { grammar: 7 as unknown as string }, 'ERR_INVALID_ARGUMENT'],
+    ['a grammar that is not a text', { grammar: 7 as unknown as string }, 'ERR_INVALID_ARGUMENT'],
     ['negative logprobs', { logprobs: -2 }, 'ERR_INVALID_ARGUMENT'],
     ['an empty stop text', { stop: '' }, 'ERR_INVALID_ARGUMENT'],
   ])('%s is refused, and the model stays usable', async (_, options, code) => {

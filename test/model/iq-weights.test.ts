@@ -4,7 +4,7 @@
  */
 import { loadModel, type LoadOptions } from 'quantlet';
 import { describe, expect, it } from 'vitest';
-import { canRun, type Verdict } from '../../src/engine/can-run.ts';
+import { canRun, type Verdict } from '../../src/plan/can-run.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { writeGGUF } from '../../src/gguf/write.ts';
 import { toBytes } from '../../src/io/source.ts';
@@ -113,5 +113,5 @@ it.each([file, 'bytes'])("%s: a scale that is not finite is reported with the fi
   const { code, message } = await failure(
     loadModel(source === file ? writeTo(folder, 'bad.gguf', damaged) : damaged, { build: 'simd-threads', threads: 2, iqWeights: 'fast' }),
   );
-  expect([code, message]).toEqual(['ERR_GGUF_INVALID', expect.stringContaining(`"${name}" (${type.name}) holds Inf or NaN`)]);
+  expect([code, message]).toEqual(['ERR_GGUF_INVALID', expect.stringContaining(`"${name}" (${type.name}) has Inf or NaN`)]);
 });

@@ -198,7 +198,7 @@ describe('refused', () => {
     });
   });
 
-  it('an adapter in place of the model, a cut file, a scale that is no number, a file that is not there', async () => {
+  it('an adapter in place of the model, a cut file, a scale that is not a number, a missing file', async () => {
     const file = readFileSync(golden('llama-lora.gguf'));
     expect(await failure(() => loadModel(golden('llama-lora.gguf')))).toMatchObject({
       code: 'ERR_ADAPTER',

@@ -4,7 +4,7 @@
  */
 import { loadModel, type GenerateOptions, type Model } from 'quantlet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { warmUp } from '../../src/engine/warm-up.ts';
+import { warmUp } from '../../src/load/warm-up.ts';
 import { download, list, remove } from '../../src/entry/hub-node.ts';
 import { createHandler, createModels } from '../../src/entry/openai.ts';
 import { failure, llamaModel } from '../support.ts';
@@ -75,7 +75,7 @@ describe('the methods of a model', () => {
     [{ ignoreEos: 1 }, /ignoreEos is 1/],
     [{ onContextFull: 'slide' }, /onContextFull is "slide"; expected "error" or "shift" or "truncate-middle"/],
     [{ stopp: 'x' }, /did you mean stop\?/],
-    [{ samplers: ['top_k', 'tmep'] }, /samplers is \["top_k","tmep"\]: expected a list of penalties, /],
+    [{ samplers: ['top_k', 'tmep'] }, /samplers is \["top_k","tmep"\]; expected a list of penalties, /],
     [{ samplers: ['top_kk'] }, /did you mean "top_k"\? Expected a list of penalties, /],
     [{ responseFormat: { type: 'json_schema', schema: {}, strct: true } }, /responseFormat has "strct"; did you mean "strict"\?/],
     [

@@ -214,6 +214,19 @@ describe('rows of neurons that stay in the file', () => {
     await expect(loadModel(shippedModel, { neuronWindow: 1 })).rejects.toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
   });
 
+  it('is of the model alone: a dense draft model drafts for it, with the same text', async () => {
+    const path = await written('drafted.gguf', exact);
+    const idsWith = async (options: LoadOptions): Promise<readonly number[]> => {
+      const model = await loadModel(path, { contextLength: 64, threads: 1, warmUp: false, neuronWindow: 2, ...options });
+      try {
+        return (await model.generate(IDS, { temperature: 0, maxTokens: 6, ignoreEos: true }).result()).ids;
+      } finally {
+        await model.dispose();
+      }
+    };
+    expect(await idsWith({ speculation: { draft: { model: llamaModel } } })).toEqual(await idsWith({}));
+  });
+
   it('an abort or a file that is cut ends the step, the next one reads what it needs', async () => {
     const path = await written('cut.gguf', exact);
     const model = await loadModel(path, { contextLength: 64, threads: 1, warmUp: false, neuronWindow: 2 });

@@ -361,7 +361,7 @@ describe('refused before anything is computed', () => {
     ['a negative length', { type: 'draft-simple', draft: { model: shippedModel, nMax: -1 } }, /nMax is -1; expected a whole number from 0/],
     ['a probability of 2', { type: 'draft-simple', draft: { model: shippedModel, pMin: 2 } }, /pMin is 2; expected a number from 0 to 1/],
     ['n-grams of nothing', { type: 'ngram-simple', ngramSimple: { sizeN: 0 } }, /sizeN is 0/],
-    ['an option that is none', { type: 'ngram-mod', ngramMod: { nMatsch: 3 } }, /no option "nMatsch"; did you mean nMatch/],
+    ['an unknown option', { type: 'ngram-mod', ngramMod: { nMatsch: 3 } }, /no option "nMatsch"; did you mean nMatch/],
     ['no options at all', 'ngram-mod', /the options are "ngram-mod"/],
     ['a draft model of another vocabulary', { draft: { model: llamaModel } }, /different vocabulary: it has 272 tokens, the model 1024/],
   ])('%s', async (_, speculation, message) => {

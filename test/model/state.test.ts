@@ -243,15 +243,15 @@ describe('not a state of this model', () => {
       ['a byte too much', Uint8Array.from([...state, 0]), /too long/],
       ['version 1', bent(8, 1), /version 1.*version 6/],
       ['a header of 4 GiB', bent(12, 255, 255, 255, 255), /header.*damaged/],
-      ['a header that is no JSON', withHeader('{"tokens": 5'), /header.*damaged/],
+      ['a header that is not JSON', withHeader('{"tokens": 5'), /header.*damaged/],
       ['a header that is null', withHeader('null'), /header.*damaged/],
       ['no tokens', withHeader({ tokens: 0 }), /header.*damaged/],
       ['half a token', withHeader({ tokens: 1.5 }), /header.*damaged/],
       ['more tokens than there are', withHeader({ tokens: 100 }), /truncated/],
       ['a damaged token', bent(body + 1, 77), /damaged/],
       ['a damaged key', bent(body + 500, state[body + 500] ^ 1), /damaged/],
-      ['another architecture', withHeader({ architecture: 'qwen3' }), /architecture is "qwen3", expected "llama"/],
-      ['other layers', withHeader({ layers: 3 }), /layers is 3, expected 2/],
+      ['another architecture', withHeader({ architecture: 'qwen3' }), /architecture is "qwen3"; expected "llama"/],
+      ['other layers', withHeader({ layers: 3 }), /layers is 3; expected 2/],
       ['the model that ships', await other({}, shippedModel), /another model/],
       [
         'other weights of the same shapes',
@@ -266,7 +266,7 @@ describe('not a state of this model', () => {
       [
         'another cache type',
         await other({ cacheTypeV: 'q8_0' }, llamaModel),
-        /cacheTypeV is "q8_0", expected "f16"; load the model with cacheTypeV "q8_0"/,
+        /cacheTypeV is "q8_0"; expected "f16"; load the model with cacheTypeV "q8_0"/,
       ],
     ];
     await withModel({}, async (model) => {

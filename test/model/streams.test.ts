@@ -28,7 +28,7 @@ it.each(['generation', 'chat'] as const)('what was awaited without result() says
       code: 'ERR_INVALID_ARGUMENT',
       message: `this ${what} has no ${field} yet; expected \`const { ${field} } = await ${what}.result()\`, or \`for await\` over its parts`,
     });
-  // Whatever lists, copies or prints it sees nothing of that.
+  // The getters that throw are hidden: listing, copying or printing the object does not call them.
   expect(Object.keys(others)).toEqual([]);
   expect(JSON.stringify(stream)).toBe('{}');
   expect(String(stream)).toBe('[object Object]');

@@ -6,7 +6,7 @@ import { appendFileSync, readFileSync, truncateSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import { loadModel, type Model } from 'quantlet';
 import { describe, expect, it } from 'vitest';
-import { streamedLayers } from '../../src/engine/windows.ts';
+import { streamedLayers } from '../../src/plan/windows.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { goldenModel } from '../arch/golden-models.ts';

@@ -4,7 +4,7 @@
  */
 import { afterAll, describe, expect, it } from 'vitest';
 import { loadModel, type GenerateOptions } from 'quantlet';
-import { createHandler } from '../../src/openai/handler.ts';
+import { createHandler } from '../../src/server/handler.ts';
 import { runCli, shippedModel } from '../support.ts';
 
 /** Its tokens are bytes: the grammar's text has five. */

@@ -199,7 +199,7 @@ describe('bad lists and shapes', () => {
     [
       'beyond the columns',
       () => grouped_matmul(zeros([4, 5]), zeros([4, 2, 3]), [1, 4, 6]),
-      /element 2 ends the group at 6; there are 5 columns/,
+      /element 2 ends the group at 6; expected at most 5, the number of columns/,
     ],
     [
       'a length below 0',
@@ -238,7 +238,7 @@ describe('bad lists and shapes', () => {
     [
       'beyond k',
       () => grouped_matmul(zeros([64, 5]), zeros([64, 2]), [16, 65], { split: 'k' }),
-      /ends the group at 65; there are 64 elements of a row/,
+      /ends the group at 65; expected at most 64, the number of elements of a row/,
     ],
   ])('%s', async (_, make, says) => {
     const plan = engine.plan(make());
@@ -250,16 +250,20 @@ describe('bad lists and shapes', () => {
     [
       'a sparse list of three',
       () => grouped_matmul(zeros([4, 5]), zeros([4, 2, 3]), [[1, 2, 3]], { list: 'sparse' }),
-      /a sparse list is \[2, named\]/,
+      /expected a sparse list of \[2, number of groups\]/,
     ],
     ['a sparse list of k', () => grouped_matmul(zeros([4, 5]), zeros([4, 2]), [[0, 2]], { list: 'sparse', split: 'k' }), /divides columns/],
-    ['matrices where k is divided', () => grouped_matmul(zeros([4, 5]), zeros([4, 2, 3]), [1, 2, 3], { split: 'k' }), /b is one matrix/],
+    [
+      'matrices where k is divided',
+      () => grouped_matmul(zeros([4, 5]), zeros([4, 2, 3]), [1, 2, 3], { split: 'k' }),
+      /expected one matrix b/,
+    ],
     [
       'a bias of other rows',
       () => grouped_matmul(zeros([4, 5]), zeros([4, 2, 3]), [1, 2, 3], { bias: zeros([3, 3]) }),
-      /a bias is \[2, 3\]/,
+      /expected a bias of \[2, 3\]/,
     ],
-    ['another width', () => grouped_matmul(zeros([4, 5]), zeros([5, 2, 3]), [1, 2, 3]), /a must be a matrix with the ne0 of b/],
+    ['another width', () => grouped_matmul(zeros([4, 5]), zeros([5, 2, 3]), [1, 2, 3]), /ne0 is 4 and 5; expected a matrix a/],
   ])('%s', (_, make, says) =>
     expect(make).toThrow(expect.objectContaining({ code: 'ERR_TENSOR_SHAPE', message: expect.stringMatching(says) })),
   );

@@ -127,19 +127,19 @@ describe('wrong operands', () => {
       'ERR_TENSOR_SHAPE',
       'another width',
       () => mul_mat_id(zeros('f32', [4, 2, 3]), zeros('f32', [5, 1, 2]), [[0], [1]]),
-      /ne0 must agree: 4 and 5/,
+      /ne0 is 4 and 5; expected the same/,
     ],
     [
       'ERR_TENSOR_SHAPE',
       'ids of other tokens',
       () => mul_mat_id(zeros('f32', [4, 2, 3]), zeros('f32', [4, 1, 2]), [[0]]),
-      /ids must be \[used, 2\]/,
+      /expected ids of \[used, 2\]/,
     ],
     [
       'ERR_TENSOR_SHAPE',
       'three activations for two ids',
       () => mul_mat_id(zeros('f32', [4, 2, 3]), zeros('f32', [4, 3, 1]), [[0, 1]]),
-      /must divide/,
+      /expected ne1 of the activations to divide ne0/,
     ],
     [
       'ERR_TENSOR_SHAPE',

@@ -301,9 +301,14 @@ describe('operands and words', () => {
   const zeros = (ne: readonly number[], type: TypeName = 'f32'): Tensor => engine.tensor(type, ne);
 
   it.each<[string, string, () => unknown, RegExp]>([
-    ['ERR_TENSOR_SHAPE', 'another width', () => mul_mat_sparse(zeros([4, 3]), zeros([5, 1]), [0, 0, 0]), /ne0 of x must be 4/],
+    ['ERR_TENSOR_SHAPE', 'another width', () => mul_mat_sparse(zeros([4, 3]), zeros([5, 1]), [0, 0, 0]), /ne0 of x is 5; expected 4/],
     ['ERR_TENSOR_SHAPE', 'idx of other rows', () => mul_mat_sparse(zeros([4, 3]), zeros([4, 1]), [0, 0]), /an element for each of 3 rows/],
-    ['ERR_TENSOR_SHAPE', 'idx of other tokens', () => mul_mat_sparse(zeros([4, 3]), zeros([4, 2]), [0, 0, 0]), /idx must have 2 columns/],
+    [
+      'ERR_TENSOR_SHAPE',
+      'idx of other tokens',
+      () => mul_mat_sparse(zeros([4, 3]), zeros([4, 2]), [0, 0, 0]),
+      /expected idx with 2 columns/,
+    ],
     [
       'ERR_TENSOR_SHAPE',
       'a short result',
@@ -311,12 +316,17 @@ describe('operands and words', () => {
       /at least the 3 rows/,
     ],
     ['ERR_TENSOR_SHAPE', 'a short lookup', () => axpy(zeros([4, 3]), [0, 0, 0], [0, 0, 0], { row_lookup: [0, 1] }), /each of 3 rows/],
-    ['ERR_TENSOR_SHAPE', 'heads that do not divide', () => axpy_head(zeros([4, 3]), [0, 0, 0], [0, 0]), /2 heads must divide 3 rows/],
+    [
+      'ERR_TENSOR_SHAPE',
+      'heads that do not divide',
+      () => axpy_head(zeros([4, 3]), [0, 0, 0], [0, 0]),
+      /heads is 2; expected a divisor of the 3 rows/,
+    ],
     [
       'ERR_TENSOR_SHAPE',
       'dense weights beside a threshold',
       () => axpy(zeros([4, 3]), [0, 0, 0], [0, 0, 0], { threshold: 1, dense: zeros([3, 4]) }),
-      /dense is for idx that is x/,
+      /expected x as idx/,
     ],
     [
       'ERR_TENSOR_SHAPE',
@@ -336,17 +346,12 @@ describe('operands and words', () => {
       () => mul_mat_sparse(zeros([32, 3], 'q8_1'), zeros([32]), [0, 0, 0]),
       /weights of f32/,
     ],
-    [
-      'ERR_INVALID_ARGUMENT',
-      'a threshold that is none',
-      () => axpy(zeros([4, 3]), [0, 0, 0], [0, 0, 0], { threshold: NaN }),
-      /threshold is NaN/,
-    ],
+    ['ERR_INVALID_ARGUMENT', 'a threshold of NaN', () => axpy(zeros([4, 3]), [0, 0, 0], [0, 0, 0], { threshold: NaN }), /threshold is NaN/],
     [
       'ERR_TENSOR_SHAPE',
       'dense weights that are plain',
       () => engine.plan(mul_mat_sparse(zeros([4, 3]), zeros([4]), [0, 0, 0], { dense: zeros([4, 3]) })),
-      /dense must be packed/,
+      /expected packed weights for dense/,
     ],
   ])('%s: %s', (code, _, make, says) => expect(make).toThrow(expect.objectContaining({ code, message: expect.stringMatching(says) })));
 

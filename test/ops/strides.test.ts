@@ -247,7 +247,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
       ['set_rows', () => set_rows(twice, b, engine.tensor('i32', [2], ints(0, 1)))],
     ] as const) {
       const { code, message } = await failure(async () => run(make()));
-      expect(`${code} ${message}`).toMatch(new RegExp(`ERR_TENSOR_SHAPE ${op}: .*several elements in one place`));
+      expect(`${code} ${message}`).toMatch(new RegExp(`ERR_TENSOR_SHAPE ${op}: .*whose elements do not overlap`));
     }
   });
 });

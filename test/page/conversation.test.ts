@@ -6,17 +6,9 @@ import { describe, expect, it } from 'vitest';
 import { canGoOn, wireMessages } from '../../page/src/answer.ts';
 import { failureOf, nameOnPage } from '../../page/src/backend.ts';
 import { DEFAULT_SETTINGS, NUMBER_FIELDS, optionsOf, rowOf, toolsOf } from '../../page/src/settings.ts';
-import { titleOf, type Message } from '../../page/src/tree.ts';
+import { titleOf } from '../../page/src/tree.ts';
 import { SAMPLER_NUMBERS, resolveSamplerOptions } from '../../src/sample/options.ts';
-
-const message = (role: Message['role'], content: string, more: Partial<Message> = {}): Message => ({
-  id: '',
-  parent: null,
-  at: 0,
-  role,
-  content,
-  ...more,
-});
+import { message } from './message.ts';
 
 describe('messages', () => {
   it('a system prompt, calls and their results, in OpenAI’s spelling', () => {
@@ -115,7 +107,7 @@ it('errors are sentences with their codes', () => {
     code: 'ERR_OUT_OF_MEMORY',
   });
   // Settings are named as on the page, in whatever spelling the error has them.
-  nameOnPage({ contextLength: 'context of this test' });
+  nameOnPage({ contextLength: 'context of this test', mmproj: 'the projector' });
   for (const [said, shown] of [
     [
       'the prompt has 9 tokens, the context 8; load the model with a larger contextLength',
@@ -124,6 +116,7 @@ it('errors are sentences with their codes', () => {
     ['generate: temperature is -1; expected a number', '“Temperature” is -1; expected a number.'],
     ["'top_p' is 5; expected a number", '“Top p” is 5; expected a number.'],
     ['the seed is fine', 'The seed is fine.'],
+    ['mmproj makes embeddings of 64 numbers', 'The projector makes embeddings of 64 numbers.'],
     ['grammar and responseFormat are both given', 'Grammar and “The answer is” are both given.'],
   ])
     expect(failureOf(new Error(said)).message.endsWith(shown), failureOf(new Error(said)).message).toBe(true);

@@ -3,9 +3,11 @@
  * what the page sends.
  */
 import { afterAll, expect, it, vi } from 'vitest';
-import { loadModel } from 'quantlet';
-import { createHandler } from '../../src/openai/handler.ts';
-import { shippedModel } from '../support.ts';
+import { loadModel } from '../../src/entry/node.ts';
+import type { WireMessage } from '../../page/src/backend.ts';
+import { createHandler } from '../../src/server/handler.ts';
+import { at, shippedModel } from '../support.ts';
+import { pictures } from '../vision/golden.ts';
 
 // Replaces what a browser gives a page. The handler takes the place of the server.
 const kept = new Map<string, string>();
@@ -15,7 +17,12 @@ vi.stubGlobal('sessionStorage', {
 });
 const model = await loadModel(shippedModel, { threads: 1 });
 const small = await loadModel(shippedModel, { threads: 1, contextLength: 128 });
-afterAll(() => Promise.all([model.dispose(), small.dispose()]));
+const seeing = await loadModel(at('test/golden/vision/idefics3.gguf'), {
+  mmproj: at('test/golden/vision/mmproj-idefics3.gguf'),
+  contextLength: 1024,
+  threads: 1,
+});
+afterAll(() => Promise.all([model, small, seeing].map((one) => one.dispose())));
 let handler = createHandler(model);
 const asked: string[] = [];
 vi.stubGlobal('fetch', (path: string, init: RequestInit) => {
@@ -79,4 +86,28 @@ it.each(['text', 'chat'] as const)('%s longer than the context loses its beginni
   expect(step.value).toMatchObject({ finishReason: 'length', tokens: 4 });
   // The server shortens a conversation by itself, so the page only asks for an answer.
   if (kind === 'chat') expect(asked).toEqual(['v1/chat/completions']);
+});
+
+it('pictures, if /props says that the model sees', async () => {
+  handler = createHandler(model);
+  const blind = createServedBackend();
+  await blind.refresh();
+  expect(blind.models.value).toMatchObject([{ sees: false }]);
+  handler = createHandler(seeing);
+  const backend = createServedBackend();
+  await backend.refresh();
+  expect(backend.models.value).toMatchObject([{ sees: true }]);
+  const file = pictures.find(([name]) => name === 'shapes.png')![1].data;
+  const promptTokens = async (content: WireMessage['content']) => {
+    const task = { messages: [{ role: 'user' as const, content }], continues: false };
+    const options = { maxTokens: 3, temperature: 0 };
+    const answer = backend.answer({ model: undefined, task, options, leaveOut: false, signal: new AbortController().signal });
+    let step = await answer.next();
+    while (!step.done) step = await answer.next();
+    return step.value.promptTokens;
+  };
+  const picture = { type: 'image_url' as const, image_url: { url: `data:image/png;base64,${file}` } };
+  const [words, both] = [await promptTokens('What is it?'), await promptTokens([picture, { type: 'text', text: 'What is it?' }])];
+  const { ids } = await seeing.readImage!(picture.image_url.url);
+  expect(both).toBe(words + ids.length);
 });

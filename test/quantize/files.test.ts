@@ -5,7 +5,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { quantizeFile } from '../../src/cli/quantize.ts';
+import { quantizeFile } from '../../src/tools/quantize-file.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { writeGGUF, type WriteTensor, type WriteValue } from '../../src/gguf/write.ts';
 import { parseFtype } from '../../src/quantize/ftype.ts';
@@ -64,7 +64,7 @@ test('weights too large for the search in a grid', async () => {
   const huge = mixModelFile(spec, (name, n) => new Float32Array(n).map((_, i) => (name.includes('ffn_up') ? 1e30 : 1) * (i % 7)));
   const out = join(folder, 'huge.gguf');
   const { code, stderr } = await runCli(['quantize', writeTo(folder, 'huge-in.gguf', huge), out, 'IQ3_S', 2]);
-  expect(stderr).toMatch(/^quantlet: tensor "blk.0.ffn_up.weight", .* row 0 of 2 cannot become iq3_s: .* too large, .*choose another type/);
+  expect(stderr).toMatch(/^quantlet: tensor "blk.0.ffn_up.weight", .* row 0 of 2 cannot become iq3_s: .* too large; .*choose another type/);
   expect(code).toBe(2);
   expect(existsSync(out)).toBe(false);
 });

@@ -51,8 +51,8 @@ test('sums are divided by their counts, in f32; unused experts get equal weights
 describe('files that are not an importance matrix are refused', () => {
   const sums = floats('w.in_sum2', [2], [1, 2]);
   test.each<[string, () => Promise<unknown>, string, RegExp]>([
-    ['a model', () => read([sums], []), 'ERR_GGUF_INVALID', /general.type of the imatrix file is "model", expected "imatrix"/],
-    ['no weights in it', () => read([]), 'ERR_GGUF_INVALID', /holds no importance weights/],
+    ['a model', () => read([sums], []), 'ERR_GGUF_INVALID', /general.type of the imatrix file is "model"; expected "imatrix"/],
+    ['no weights in it', () => read([]), 'ERR_GGUF_INVALID', /has no importance weights/],
     ['counts missing', () => read([sums]), 'ERR_GGUF_INVALID', /has "w.in_sum2" but no "w.counts"/],
     [
       'counts of another number',
@@ -78,12 +78,12 @@ describe('files that are not an importance matrix are refused', () => {
       'ERR_GGUF_INVALID',
       /has NaN for input 0 of "w"/,
     ],
-    ['a count that is none', () => read([sums, floats('w.counts', [1], [NaN])]), 'ERR_GGUF_INVALID', /has NaN for count 0 of "w"/],
+    ['a count of NaN', () => read([sums, floats('w.counts', [1], [NaN])]), 'ERR_GGUF_INVALID', /has NaN for count 0 of "w"/],
     [
       'another type',
       () => read([floats('w.in_sum2', [2], [], TYPE.f16), floats('w.counts', [1], [1])]),
       'ERR_GGUF_INVALID',
-      /is of type f16, expected f32/,
+      /is of type f16; expected f32/,
     ],
     [
       'the old format',
@@ -131,7 +131,7 @@ describe('several matrices joined', () => {
   });
 
   test.each<[string, InputSums, InputSums, RegExp]>([
-    ['of another width', entry([1, 2], [1]), entry([1], [1]), /2 and 1 sums, 1 and 1 counts for "a"; expected as many/],
+    ['of another width', entry([1, 2], [1]), entry([1], [1]), /2 and 1 sums, 1 and 1 counts for "a"; expected the same numbers/],
     ['of other experts', entry([1, 2], [1]), entry([1, 2], [1, 1]), /2 and 2 sums, 1 and 2 counts/],
     ['too large together', entry([3e38], [1]), entry([3e38], [1]), /has Infinity for input 0 of "a"/],
   ])('%s: refused', async (_, a, b, message) => {

@@ -1,4 +1,4 @@
-import type { QuantizeRows } from '../../src/cli/quantize.ts';
+import type { QuantizeRows } from '../../src/tools/quantize-file.ts';
 
 const f32 = new Float32Array(1);
 const bits = new Uint32Array(f32.buffer);

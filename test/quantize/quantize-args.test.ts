@@ -13,13 +13,13 @@ test.each<[string[], string, string, number | undefined]>([
 
 describe('bad usage', () => {
   test.each<[string[], RegExp]>([
-    [[], /0 arguments were given, expected at least a file and a type, one of .*, Q4_0, /],
+    [[], /0 arguments were given; expected at least a file and a type, one of .*, Q4_0, /],
     [['in.gguf'], /1 arguments were given/],
     [['in.gguf', 'out.gguf'], /"out.gguf" is not a type that quantlet can make, and no type follows/],
-    [['in.gguf', 'out.gguf', 'Q7'], /"Q7" is not a type that quantlet can make, expected one of/],
-    [['in.gguf', 'Q4_0', 'many'], /nthreads is "many", expected a whole number/],
+    [['in.gguf', 'out.gguf', 'Q7'], /"Q7" is not a type that quantlet can make; expected one of/],
+    [['in.gguf', 'Q4_0', 'many'], /nthreads is "many"; expected a whole number/],
     [['in.gguf', 'Q4_0', '0'], /nthreads is "0"/],
-    [['in.gguf', 'out.gguf', 'Q4_0', '1', '2'], /5 arguments were given, expected 4 at most/],
+    [['in.gguf', 'out.gguf', 'Q4_0', '1', '2'], /5 arguments were given; expected at most 4/],
   ])('%j', (positionals, message) => {
     expect(() => parseQuantizeArgs(positionals)).toThrow(
       expect.objectContaining({ code: 'ERR_USAGE', message: expect.stringMatching(message) }),

@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync,
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import type { QuantizeFileOptions, QuantizeProgress, QuantizeRows } from '../../src/cli/quantize.ts';
-import { temporaryName } from '../../src/cli/new-file.ts';
-import { quantizeFile } from '../../src/cli/quantize.ts';
+import type { QuantizeFileOptions, QuantizeFileProgress, QuantizeRows } from '../../src/tools/quantize-file.ts';
+import { temporaryName } from '../../src/tools/new-file.ts';
+import { quantizeFile } from '../../src/tools/quantize-file.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { readSplitGGUF } from '../../src/gguf/split.ts';
 import type { GGUFValue } from '../../src/gguf/types.ts';
@@ -92,7 +92,7 @@ const optionsFor = async (file: Uint8Array, more: Partial<QuantizeFileOptions> =
 describe('a quantised copy', () => {
   test('has every tensor quantised as in one piece, metadata kept, and no temporary file stays', async () => {
     const file = model();
-    const seen: QuantizeProgress[] = [];
+    const seen: QuantizeFileProgress[] = [];
     const summary = await quantizeFile(await optionsFor(file, { onProgress: (p) => seen.push(p) }));
     expect(left()).toEqual(['model.gguf']);
     const written = new Uint8Array(readFileSync(output));
@@ -239,15 +239,15 @@ describe('what goes wrong leaves nothing behind', () => {
       { type: TYPE.q4_0 },
       {},
       'ERR_INVALID_ARGUMENT',
-      /"blk.1.ffn_up.weight" is q4_0 already, expected f32, f16 or bf16: .*--allow-requantize/,
+      /"blk.1.ffn_up.weight" is q4_0 already; expected f32, f16 or bf16: .*--allow-requantize/,
     ],
-    ['integers', { type: TYPE.i32 }, { allowRequantize: true }, 'ERR_INVALID_ARGUMENT', /is of type i32, expected f32/],
+    ['integers', { type: TYPE.i32 }, { allowRequantize: true }, 'ERR_INVALID_ARGUMENT', /is of type i32; expected f32/],
     [
       'importance of another model',
       {},
       { imatrix: { values: new Map([['blk.0.ffn_up.weight', numbers(65, 1)]]), datasets: [], chunkCount: 0 } },
       'ERR_INVALID_ARGUMENT',
-      /has 65 values for tensor "blk.0.ffn_up.weight", expected 64/,
+      /has 65 values for tensor "blk.0.ffn_up.weight"; expected 64/,
     ],
     ['no such folder', {}, { output: join(folder, 'none', 'x.gguf') }, 'ERR_IO', /opening .*none.* failed \(ENOENT/],
   ])('%s', async (_, extra, more, code, message) => {
@@ -336,7 +336,7 @@ describe('what goes wrong leaves nothing behind', () => {
     writeFileSync(input, model());
     symlinkSync(input, output);
     const error = await quantletError(quantizeFile(await optionsFor(model(), { inputs: [input] })));
-    expect(error).toMatchObject({ code: 'ERR_USAGE', message: expect.stringMatching(/is the input as well/) });
+    expect(error).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/is also the input/) });
     expect(readFileSync(input).length).toBe(model().length);
   });
 

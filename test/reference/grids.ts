@@ -1,14 +1,15 @@
 /**
- * The grids of ggml's IQ formats, entry by entry, from ggml's own tables. test/golden/iq-grids.json has a bit for every
- * combination of a grid's levels, set if an entry of `iq2xxs_grid` ... `iq1s_grid` (ggml-common.h) is that combination.
+ * The grids of ggml's IQ formats, entry by entry, from ggml's own tables. test/golden/iq-grids.json
+ * has a bit for every combination of a grid's levels, set if an entry of `iq2xxs_grid` ...
+ * `iq1s_grid` (ggml-common.h) is that combination.
  */
 import { readFileSync } from 'node:fs';
 
 const bits = JSON.parse(readFileSync(new URL('../golden/iq-grids.json', import.meta.url), 'utf8')) as Readonly<Record<string, string>>;
 
 /**
- * Entries of n values among `levels`, in ascending order. The number of a set bit, written in base levels.length, has
- * the first value as its lowest digit.
+ * Entries of n values among `levels`, in ascending order. The number of a set bit, written in base
+ * levels.length, has the first value as its lowest digit.
  */
 function entries(name: string, n: number, levels: readonly number[]): number[][] {
   const bytes = Buffer.from(bits[name], 'hex');

@@ -4,7 +4,8 @@
  */
 import { platform } from '../../src/entry/node-platform.ts';
 import { CODE } from '../../src/graph/kernels.ts';
-import { OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, SYNC_SIZE } from '../../src/graph/layout.ts';
+import { OP_BARRIER, SYNC_SIZE } from '../../src/graph/layout.ts';
+import { OP, OP_SIZE, PLAN, PLAN_SIZE } from '../../src/graph/structures.ts';
 import type { Executor, Pass } from '../../src/threads/executor.ts';
 import { computeWith } from '../../src/threads/serve.ts';
 import type { ThreadPool } from '../../src/threads/pool.ts';
@@ -36,7 +37,7 @@ export async function heldThread(build: Build, memories: number, use: (held: Hel
   const made = Array.from({ length: memories }, () => createMemory(arena.end, true));
   const passes = made.map((memory, i) => {
     const words = new Int32Array(memory.buffer);
-    words[plan / 4 + PLAN.nOps] = 2;
+    words[plan / 4 + PLAN.n_ops] = 2;
     words[plan / 4 + PLAN.ops] = ops;
     for (const record of [0, 1]) {
       const at = (ops + record * OP_SIZE) / 4;

@@ -5,7 +5,8 @@
 import type { Build } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { platform } from '../../src/entry/node-platform.ts';
-import { PLAN_SIZE, SYNC_SIZE } from '../../src/graph/layout.ts';
+import { SYNC_SIZE } from '../../src/graph/layout.ts';
+import { PLAN_SIZE } from '../../src/graph/structures.ts';
 import { computeWith } from '../../src/threads/serve.ts';
 import type { ThreadPool } from '../../src/threads/pool.ts';
 import { createShared } from '../../src/threads/shared.ts';

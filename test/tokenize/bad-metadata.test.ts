@@ -95,7 +95,7 @@ describe('types of values that converters write', () => {
   });
 
   it.each(['bos_token_id', 'eos_token_id', 'eot_token_id', 'eom_token_id', 'padding_token_id', 'fim_pre_token_id'])(
-    '%s as an integer of any width, a float that is one, and what is none',
+    '%s as an integer of any width, a whole float, and anything else',
     (key) => {
       const name = { bos_token_id: 'bos', eos_token_id: 'eos', eot_token_id: 'eot', eom_token_id: 'eom', padding_token_id: 'pad' }[key];
       for (const value of [5, 5n, 5.0]) expect(of(key, value).special[(name ?? 'fimPre') as 'bos']).toBe(5);

@@ -1,17 +1,52 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { atOnce } from '../../src/slices.ts';
 import { readCharsmap } from '../../src/tokenize/charsmap.ts';
 import { createTokenizer } from '../../src/tokenize/tokenizer.ts';
-import { random } from './fixtures.ts';
+import type { TokenizerMetadata } from '../../src/tokenize/vocab.ts';
+import { bertWords } from '../../src/tokenize/wpm.ts';
+import { BERT_OPTIONS, BERT_TEXTS, WORDPIECE } from './bert-texts.ts';
+import { random, readMetadata, sharedVectors } from './fixtures.ts';
 import { golden } from './golden.ts';
 import { buildCharsmap, tinyUgm, tinyWpm, unigramPieces } from './tiny.ts';
 
 describe('WordPiece (tokenizer.ggml.model = bert)', () => {
-  it('gives native ids: lower case, accents, CJK, punctuation, unknown words, cls and sep', () => {
+  it('gives native ids where these are right: lower case, accents, CJK, punctuation, unknown words, cls and sep', () => {
     const tokenizer = createTokenizer(tinyWpm());
     for (const { texts, ids, ...options } of golden.wpm) {
       texts.forEach((text, i) => expect({ text, options, ids: tokenizer.encode(text, options) }).toEqual({ text, options, ids: ids[i] }));
     }
   });
+
+  /** Words and ids of Hugging Face's tokenizers (make-bert.ts). */
+  const maker = JSON.parse(readFileSync(new URL('bert.json', import.meta.url), 'utf8')) as {
+    words: string[][][];
+    ids: number[][];
+    bge: number[][];
+  };
+  const checkIds = (metadata: TokenizerMetadata, texts: readonly string[], want: readonly (readonly number[])[]): void => {
+    const tokenizer = createTokenizer(metadata);
+    expect(texts.length).toBe(want.length);
+    texts.forEach((text, i) => {
+      const ids = tokenizer.encode(text, { addSpecial: false });
+      expect({ text, ids }).toEqual({ text, ids: want[i] });
+    });
+  };
+
+  it.each(BERT_OPTIONS.map((options, i) => [options, maker.words[i]] as const))("gives its maker's words: %j", (options, want) => {
+    expect(BERT_TEXTS.length).toBe(want.length);
+    BERT_TEXTS.forEach((text, i) => {
+      const words = atOnce(bertWords(text, options.lowercase, options.stripAccents));
+      expect({ text, words }).toEqual({ text, words: want[i].map((word) => `\u2581${word}`) });
+    });
+  });
+
+  it("gives its maker's ids: scripts, accents, controls, long words", () => checkIds(WORDPIECE.metadata, BERT_TEXTS, maker.ids));
+
+  for (const { name, file, inputs } of sharedVectors())
+    if (name === 'bert-bge')
+      it("gives its maker's ids with the vocabulary of BGE in ../shared", async () =>
+        checkIds(await readMetadata(file), [...inputs, ...BERT_TEXTS], maker.bge));
 
   it('puts words together again, without spaces before punctuation', () => {
     const tokenizer = createTokenizer(tinyWpm());

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, vi } from 'vitest';
 import { QuantletError } from '../../src/errors.ts';
-import { openCached, type Entry, type Meta, type Shelf } from '../../src/web/cached.ts';
+import { openCached, type Entry, type Meta, type FileCache } from '../../src/web/cached.ts';
 import { openHttp } from '../../src/io/http.ts';
 import { createReadThrough, type Store } from '../../src/io/read-through.ts';
 import { answerCalls, openChannel } from '../../src/web/rpc.ts';
@@ -33,7 +33,7 @@ function firstDifference(got: Uint8Array, want: Uint8Array): number {
 }
 
 /** A cache in memory with `room` bytes. */
-function memoryShelf(room = Infinity) {
+function memoryCache(room = Infinity) {
   const files = new Map<string, Uint8Array[]>();
   const metas = new Map<string, Meta>();
   const used = new Map<string, number>();
@@ -42,7 +42,7 @@ function memoryShelf(room = Infinity) {
   const size = (key: string): number => (files.get(key) ?? []).reduce((n, c) => n + c.length, 0);
   const bytesOf = (key: string): Uint8Array => Buffer.concat(files.get(key) ?? []);
   const taken = (): number => [...files.keys()].reduce((n, k) => n + size(k), 0);
-  const shelf: Shelf = {
+  const cache: FileCache = {
     list: async () => [...metas.keys()].map((k) => [k, used.get(k) ?? 0] as const),
     meta: async (key) => metas.get(key),
     sizeOf: async (key) => size(key),
@@ -70,7 +70,7 @@ function memoryShelf(room = Infinity) {
     },
     remove: async (key) => void (files.delete(key), metas.delete(key)),
   };
-  return { shelf, sizes: () => [...files.values()].map((f) => f.reduce((n, c) => n + c.length, 0)) };
+  return { cache, sizes: () => [...files.values()].map((f) => f.reduce((n, c) => n + c.length, 0)) };
 }
 
 describe('openHttp', () => {
@@ -119,7 +119,7 @@ describe('openHttp', () => {
     );
     silent.closeAllConnections();
     silent.close();
-    expect([codeOf(error), String(error)]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/nothing came for 0\.03 s.*5 times/)]);
+    expect([codeOf(error), String(error)]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/no bytes arrived for 0\.03 s.*5 times/)]);
   });
   it('retries temporary failures only', async () => {
     const passing = await serveBytes(truth, { status: 503, times: 2 });
@@ -225,71 +225,71 @@ describe('createReadThrough', () => {
 });
 
 describe('openCached', () => {
-  const readAll = async (url: string, shelf: Shelf, reload = false): Promise<string> => {
-    const { bytes, how, close } = await openCached(url, shelf, { ...FAST, reload });
+  const readAll = async (url: string, cache: FileCache, reload = false): Promise<string> => {
+    const { bytes, how, close } = await openCached(url, cache, { ...FAST, reload });
     expect(firstDifference(await bytes.read(0, bytes.byteLength), truth)).toBe(-1);
     await close();
     return how;
   };
   it('keeps a file and sends no request the second time', async () => {
     const { url, ranges } = await serveBytes(truth);
-    const { shelf } = memoryShelf();
-    expect(await readAll(url, shelf)).toBe('stored');
-    expect(await readAll(url, shelf)).toBe('kept');
+    const { cache } = memoryCache();
+    expect(await readAll(url, cache)).toBe('stored');
+    expect(await readAll(url, cache)).toBe('kept');
     expect(ranges.length).toBe(1);
-    expect(await readAll(url, shelf, true)).toBe('stored');
+    expect(await readAll(url, cache, true)).toBe('stored');
     expect(ranges.length).toBe(2);
   });
   it('continues an interrupted load, unless the file has changed', async () => {
     for (const changed of [false, true]) {
       const { url, ranges, faults } = await serveBytes(truth, { etag: '"1"', cut: 100_000 });
-      const { shelf, sizes } = memoryShelf();
-      const first = await openCached(url, shelf, FAST);
+      const { cache, sizes } = memoryCache();
+      const first = await openCached(url, cache, FAST);
       await first.bytes.read(0, 1000);
       // Closing completes a file that is nearly whole, so this must be far from it.
       faults.status = 404;
       await first.close();
       expect(sizes()[0]).toBeGreaterThan(0);
       Object.assign(faults, { status: undefined, cut: undefined, ...(changed && { etag: '"2"' }) });
-      expect(await readAll(url, shelf)).toBe('stored');
+      expect(await readAll(url, cache)).toBe('stored');
       expect(ranges.at(-1)).toMatch(changed ? /^bytes=0-$/ : /^bytes=[1-9]\d*-$/);
       expect(sizes()).toEqual([truth.length]);
     }
   });
   it('starts again if the version of a partial file is unknown', async () => {
     const { url, ranges, faults } = await serveBytes(truth, { cut: 100_000 });
-    const { shelf, sizes } = memoryShelf();
-    const first = await openCached(url, shelf, FAST);
+    const { cache, sizes } = memoryCache();
+    const first = await openCached(url, cache, FAST);
     await first.bytes.read(0, 1000);
     faults.status = 404;
     await first.close();
     expect(sizes()[0]).toBeGreaterThan(0);
     Object.assign(faults, { status: undefined, cut: undefined });
-    expect(await readAll(url, shelf)).toBe('stored');
+    expect(await readAll(url, cache)).toBe('stored');
     expect([ranges.at(-1), sizes()]).toEqual(['bytes=0-', [truth.length]]);
   });
   it('evicts the least recently used files, and works without storing if there is no room', async () => {
     const urls = await Promise.all([1, 2, 3].map(() => serveBytes(truth)));
-    const { shelf, sizes } = memoryShelf(2.5 * truth.length);
-    for (const { url } of urls) expect(await readAll(url, shelf)).toBe('stored');
+    const { cache, sizes } = memoryCache(2.5 * truth.length);
+    for (const { url } of urls) expect(await readAll(url, cache)).toBe('stored');
     expect(sizes()).toEqual([truth.length, truth.length]);
-    expect(await readAll(urls[1].url, shelf)).toBe('kept');
-    const small = memoryShelf(1000);
-    expect(await readAll(urls[0].url, small.shelf)).toBe('stored');
+    expect(await readAll(urls[1].url, cache)).toBe('kept');
+    const small = memoryCache(1000);
+    expect(await readAll(urls[0].url, small.cache)).toBe('stored');
     expect(small.sizes()).toEqual([]);
   });
   it('streams past the cache while another load writes it', async () => {
     const { url } = await serveBytes(truth);
-    const { shelf } = memoryShelf();
-    const first = await openCached(url, shelf, FAST);
-    expect(await readAll(url, shelf)).toBe('passed');
+    const { cache } = memoryCache();
+    const first = await openCached(url, cache, FAST);
+    expect(await readAll(url, cache)).toBe('passed');
     await first.close();
   });
   it('waits a moment for a load that is about to end', async () => {
     const { url, ranges } = await serveBytes(truth);
-    const { shelf } = memoryShelf();
-    const first = await openCached(url, shelf, FAST);
-    const second = readAll(url, shelf);
+    const { cache } = memoryCache();
+    const first = await openCached(url, cache, FAST);
+    const second = readAll(url, cache);
     await first.bytes.read(0, truth.length);
     await first.close();
     expect(await second).toBe('kept');
@@ -297,25 +297,25 @@ describe('openCached', () => {
   });
   it('an abandoned load ends at once, in the middle of a read', async () => {
     const { url, faults } = await serveBytes(truth, { stall: 100_000 });
-    const { shelf, sizes } = memoryShelf();
-    const { bytes, close } = await openCached(url, shelf, FAST);
+    const { cache, sizes } = memoryCache();
+    const { bytes, close } = await openCached(url, cache, FAST);
     const read = bytes.read(0, truth.length);
     read.catch(() => {}); // its rejection is handled below; the worker ignores it too
     await close({ now: true });
     await expect(read).rejects.toThrow();
     delete faults.stall;
-    expect(await readAll(url, shelf)).toBe('stored');
+    expect(await readAll(url, cache)).toBe('stored');
     expect(sizes()).toEqual([truth.length]);
   });
   it('a load aborted between two reads ends at once, and the next one continues it', async () => {
     const { url, ranges, faults } = await serveBytes(truth, { stall: 100_000, etag: '"a"' });
-    const { shelf, sizes } = memoryShelf();
+    const { cache, sizes } = memoryCache();
     const start = async () => {
       const { worker, scope } = pair();
       let serve: Awaited<ReturnType<typeof serveSource>>['handler'] | undefined;
       answerCalls(scope, async (request: OpenInit & OpenRequest, signal) => {
         if (serve) return serve(request, signal);
-        const { handler, answer } = await serveSource(request, shelf, signal);
+        const { handler, answer } = await serveSource(request, cache, signal);
         serve = handler;
         return answer;
       });
@@ -329,7 +329,7 @@ describe('openCached', () => {
     delete faults.stall;
     const [kept] = sizes();
     expect(kept).toBeGreaterThanOrEqual(50_000);
-    expect(await readAll(url, shelf)).toBe('stored');
+    expect(await readAll(url, cache)).toBe('stored');
     expect(ranges).toEqual(['bytes=0-', `bytes=${kept}-`]);
   });
   it('works without a cache', async () => {

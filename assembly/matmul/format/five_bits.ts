@@ -8,9 +8,9 @@
  *
  * These shifts also bring in bits of other quads and of the next byte. Packing knows those bits,
  * and stores a code's bits XOR those. So two codes take four operations, plus a shift of the rests
- * for the next quads. Fifth bits stored apart from nibbles would take nine.
+ * for the next quads. A vector of fifth bits next to nibbles would take nine.
  */
-import { held } from '../../simd';
+import { splat_u6 } from '../../simd';
 import { weight_order } from '../dot';
 
 /**
@@ -70,14 +70,14 @@ export function join_codes(h: usize): void {
     for (let t = 0; t < 4; t++) {
       const v = v128.load(h + (<usize>t << 6), 64);
       const differs = v128.xor(i16x8.shr_u(code(v, b, t), 3), second_code(v, b, t));
-      rests = v128.or(rests, i16x8.shl(v128.and(differs, held(3)), t << 1));
+      rests = v128.or(rests, i16x8.shl(v128.and(differs, splat_u6(3)), t << 1));
     }
     v128.store(h, rests);
     for (let t = 0; t < 4; t++) {
       const p = h + (<usize>t << 6);
       const v = v128.load(p, 64);
       const differs = v128.xor(i16x8.shr_u(rests, t << 1), second_code(v, b, t));
-      v128.store(p, v128.or(code(v, b, t), i16x8.shl(v128.and(differs, held(28)), 3)), 64);
+      v128.store(p, v128.or(code(v, b, t), i16x8.shl(v128.and(differs, splat_u6(28)), 3)), 64);
     }
   }
 }
@@ -85,7 +85,7 @@ export function join_codes(h: usize): void {
 /** Codes of the first half's quad t, from low nibbles of v and bits t of b. */
 @inline
 function code(v: v128, b: v128, t: i32): v128 {
-  return v128.or(v128.and(v, held(15)), v128.and(i16x8.shl(i16x8.shr_u(b, t), 4), held(16)));
+  return v128.or(v128.and(v, splat_u6(15)), v128.and(i16x8.shl(i16x8.shr_u(b, t), 4), splat_u6(16)));
 }
 
 /** Codes of the second half's quad t. */

@@ -15,8 +15,8 @@
  *
  * A format must have two methods. `codes_at(w, sub)` is the address of a sub-block's codes; `w` is
  * the address of a packed block, here and below, and `sub` is 0..7. `pack(src, stride, w)` packs a
- * block of each of 16 plain rows. Fields like super_block, s16 and has_min are markers: declaring
- * the field is enough, and isDefined tests it.
+ * block of each of 16 plain rows. (Grids have other methods for packing: pack_grid.ts.) Fields like
+ * super_block, s16 and has_min are markers: declaring the field is enough, and isDefined tests it.
  *
  * A packed block begins with its f16: d of the 16 rows, and then dmin. The layout of codes has two
  * forms. Either vectors hold a quad's codes of both halves, nibbles as in q4_0 unless first and
@@ -208,13 +208,13 @@ export function fits_i16<F>(): bool {
   return !PAIR_SUMS || most * (s16<F>() ? 8 << second_shift<F>() : 16) * 127 <= 32767;
 }
 
-/** taken_off times lane_sums, in i16. */
+/** taken_off times lane_sums, in i16. Shifts need no constant, which V8 would build at every use. */
 @inline
 export function offset<F>(lane_sums: v128): v128 {
   if (taken_off<F>() == 0) return i32x4.splat(0);
   if (popcnt(taken_off<F>()) == 1) return i16x8.shl(lane_sums, ctz(taken_off<F>()));
-  if (taken_off<F>() != 12) ERROR('a centre that is no power of two wants a line here');
-  return i16x8.add(i16x8.shl(lane_sums, 3), i16x8.shl(lane_sums, 2));
+  if (taken_off<F>() == 12) return i16x8.add(i16x8.shl(lane_sums, 3), i16x8.shl(lane_sums, 2));
+  return i16x8.mul(lane_sums, i16x8.splat(<i16>taken_off<F>()));
 }
 
 /**
@@ -269,8 +269,8 @@ export function load_first<F, G>(q: usize, t: i32): v128 {
 }
 
 /**
- * Vector with group G's codes of the second half's quad t: v, the result of load_first, unless they
- * are stored apart.
+ * Vector with group G's codes of the second half's quad t: v, the result of load_first, unless the
+ * format has load_second, because they are stored elsewhere.
  */
 @inline
 export function load_second<F, G>(q: usize, t: i32, v: v128): v128 {
@@ -279,13 +279,16 @@ export function load_second<F, G>(q: usize, t: i32, v: v128): v128 {
   return v;
 }
 
-/** Two bits of each code of the second half lie apart (five_bits.ts): the format has rests_at. */
+/**
+ * The two lower bits of the second half's codes (the rests) lie in a vector of their own: the
+ * format has rests_at (five_bits.ts).
+ */
 @inline
 function has_rests<F>(): bool {
   return isDefined(changetype<F>(0).rests_at);
 }
 
-/** Address of a sub-block's rests (five_bits.ts), or 0. */
+/** Address of a sub-block's rests, or 0. */
 @inline
 export function rests_at<F>(w: usize, sub: i32): usize {
   if (isDefined(changetype<F>(0).rests_at)) return changetype<F>(0).rests_at(w, sub);
@@ -293,15 +296,15 @@ export function rests_at<F>(w: usize, sub: i32): usize {
 }
 
 /**
- * Rests of quad t, in their low bits, as `second` takes them; later quads follow in higher bits. h:
- * rests_at.
+ * Vector at h (rests_at) shifted so that the rests of quad t are the low two bits of each byte, as
+ * `second` takes them. The rests of later quads are the bits above.
  */
 @inline
 export function rests<F, G>(h: usize, t: i32): v128 {
   return has_rests<F>() ? i16x8.shr_u(v128.load(h, offsetof<G>()), t << 1) : i32x4.splat(0);
 }
 
-/** The same vector for the next quad. */
+/** The vector of `rests` for the next quad. */
 @inline
 export function next_rests<F>(b: v128): v128 {
   return has_rests<F>() ? i16x8.shr_u(b, 2) : b;
@@ -330,7 +333,10 @@ function by_halves<F>(): bool {
   return isDefined(changetype<F>(0).half_codes);
 }
 
-/** Codes of quad t of a half (0 or 1). Formats with s16 may rely on the default. q: codes_at. */
+/**
+ * Codes of quad t of a half (0 or 1). q: codes_at. The default reads codes of 3 or 6 bits from
+ * three vectors, for formats with s16 (s16.ts).
+ */
 @inline
 export function half_codes<F, G>(q: usize, half: i32, t: i32): v128 {
   const f = changetype<F>(0);
@@ -344,7 +350,7 @@ export function half_codes<F, G>(q: usize, half: i32, t: i32): v128 {
 // ---- Super-blocks: their integer scales and minima ----
 
 /**
- * Scales of sub-block i, in the form that `scale` takes; with s16 those of half i (0..15), one
+ * Scales of sub-block i, in the form that `scale` takes. With s16: scales of half i (0..15), one
  * signed byte a row.
  */
 @inline

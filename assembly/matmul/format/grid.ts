@@ -19,8 +19,9 @@
  *   pair:  | low 8 bits of indices (64, iq3_*: 128) | their other bits, signs, scales |
  *   index: 2t for the first row of step t, 2t + 1 for the second; in iq3_* two for each row
  *
- * The format's own file has the layout of other bits, signs and scales. An opened pair has OPENED
- * bytes, its sub-blocks in order:
+ * The format's own file has the layout of other bits, signs and scales, and reads a plain row
+ * (entry, scale). pack_grid.ts packs with these. An opened pair has OPENED bytes, its sub-blocks in
+ * order:
  *
  *   | 8 x 16: sign bits, or deltas | 8 x 2 halves x 2 rows: scales, u8 |
  *   | 8 x 4 steps: addresses of entries, u16 |
@@ -28,7 +29,7 @@
  * Sign bits of a step are the top bits of 16 bytes, eight k of both rows. The next step's are one
  * bit lower. Deltas are a byte for each row and step.
  */
-import { HAS_RELAXED_DOT, held, lookup16 } from '../../simd';
+import { HAS_RELAXED_DOT, lookup16, splat_u6 } from '../../simd';
 
 /** Offset of the pairs in a packed block, which begins with d. */
 export const PAIRS: usize = 32;
@@ -69,7 +70,7 @@ function store_addresses(o: usize, v: usize, low: v128, high: v128, grid: v128, 
  */
 export function open_eights(p: usize, o: usize, pair: usize, grid: usize, planes: i32, high: usize): void {
   const base = i16x8.splat(<i16>grid);
-  const one = held(1);
+  const one = splat_u6(1);
   for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
     const a = plane(p + high);
     const b = plane(p + high + 8);
@@ -90,7 +91,7 @@ export function open_eights(p: usize, o: usize, pair: usize, grid: usize, planes
  */
 export function open_fours(p: usize, o: usize, pair: usize, grid: usize, high: usize): void {
   const base = i16x8.splat(<i16>grid);
-  const mask = high != 0 ? held(1) : i32x4.splat(0);
+  const mask = high != 0 ? splat_u6(1) : i32x4.splat(0);
   for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
     let ninth = v128.load(p + high);
     for (let v: usize = 0; v < 8; v++) {
@@ -136,7 +137,7 @@ export function open_seven_signs(p: usize, o: usize, pair: usize): void {
 /** Stores the scales of 16 halves of both rows, as 2 * scale + 1. */
 @inline
 export function store_half_scales(o: usize, a: v128, b: v128): void {
-  const one = held(1);
+  const one = splat_u6(1);
   a = v128.or(i8x16.add(a, a), one);
   b = v128.or(i8x16.add(b, b), one);
   v128.store(o, zip_low(a, b), OPENED_SCALES);
@@ -148,7 +149,7 @@ export function store_half_scales(o: usize, a: v128, b: v128): void {
  * second.
  */
 export function open_half_scales(p: usize, o: usize, pair: usize): void {
-  const m = held(15);
+  const m = splat_u6(15);
   for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
     const v = v128.load(p);
     store_half_scales(o, v128.and(v, m), v128.and(i16x8.shr_u(v, 4), m));
@@ -160,8 +161,8 @@ export function open_half_scales(p: usize, o: usize, pair: usize): void {
  * one of the second. With deltas, the top bit of a nibble gives the delta of the sub-block's steps.
  */
 export function open_sub_scales(p: usize, o: usize, pair: usize, deltas: bool): void {
-  const m = deltas ? held(7) : held(15);
-  const one = held(1);
+  const m = deltas ? splat_u6(7) : splat_u6(15);
+  const one = splat_u6(1);
   for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
     const v = v128.load64_zero(p);
     // Byte 2s + r belongs to sub-block s and row r.
@@ -254,77 +255,6 @@ export function signed_codes(fours: bool, has_signs: bool, e: usize, t: usize, s
 @inline
 export function signed(has_signs: bool, v: v128, s: v128, rows: v128): v128 {
   return has_signs ? negated(v, s) : i8x16.sub(v, lookup16(s, rows));
-}
-
-// ---- Packing ----
-
-/**
- * Packs 16 rows of blocks.
- *
- *   entry_at | function table index of entry_at(row, t), which describes step t of a plain row:
- *            | bits 0..11 are its index, 12..23 the second index (iq3_*), 24..31 the signs
- *   scale_at | function table index of scale_at(row, i), which is one of `scales` nibbles, the
- *            | last bytes of a pair
- *   planes   | number of index bits beyond 8. Each is a plane at `high` in the pair: for 128
- *            | indices 16 bytes, bit b of byte i for index 16b + i
- *   signs    | offset of the signs, `lanes` bytes for each row and 8 steps; 0: no signs
- */
-export function pack_grid(
-  src: usize,
-  stride: usize,
-  w: usize,
-  bytes: usize,
-  fours: bool,
-  planes: usize,
-  high: usize,
-  signs: usize,
-  lanes: usize,
-  entry_at: u32,
-  scales: i32,
-  scale_at: u32,
-): void {
-  for (const end = w + 8 * bytes; w != end; w += bytes, src += 2 * stride) {
-    memory.fill(w, 0, bytes);
-    for (let r: usize = 0; r < 2; r++) {
-      const row = src + r * stride;
-      let bits: u64 = 0;
-      for (let t: usize = 0; t < 32; t++) {
-        const entry = call_indirect<u32>(entry_at, row, <i32>t);
-        if (fours) {
-          put_index(w, 4 * t + 2 * r, entry & 0xfff, high, planes, 4);
-          put_index(w, 4 * t + 2 * r + 1, (entry >> 12) & 0xfff, high, planes, 4);
-        } else {
-          put_index(w, 2 * t + r, entry & 0xfff, high, planes, 3);
-        }
-        bits = (bits << 8) | (entry >> 24);
-        if (lanes != 0 && (t & 7) == 7) put_signs(w + signs + ((t >> 3) * 2 + r) * lanes, bits, lanes);
-      }
-      for (let i = 0; i < scales; i++) {
-        const p = w + bytes - scales + i;
-        store<u8>(p, load<u8>(p) | (call_indirect<u32>(scale_at, row, i) << (<u32>r << 2)));
-      }
-    }
-  }
-}
-
-/** Stores index `at` of a pair. size: log2 of a plane's bytes. */
-@inline
-function put_index(w: usize, at: usize, index: u32, high: usize, planes: usize, size: usize): void {
-  store<u8>(w + at, index);
-  for (let i: usize = 0; i < planes; i++) {
-    const p = w + high + (i << size) + (at & ((1 << size) - 1));
-    store<u8>(p, load<u8>(p) | (((index >> (8 + <u32>i)) & 1) << <u32>(at >> size)));
-  }
-}
-
-/**
- * Stores eight steps' sign bits of a row, given with the first step's in the top byte. Byte k gets
- * the bits of k, the first step's as its top bit.
- */
-@inline
-function put_signs(p: usize, bits: u64, lanes: usize): void {
-  const v = i64x2.splat(<i64>bits);
-  for (let k: usize = 0; k < lanes; k++) store<u8>(p + k, i8x16.bitmask(i16x8.shl(v, 7 - <i32>k)));
 }
 
 // ---- Formats of codes in the GEMM's panel; no weights are packed in them ----

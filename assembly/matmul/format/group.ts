@@ -6,19 +6,16 @@
  * 16 rows fill one vector of bytes, and because V8's revectoriser joins two pairs of neighbouring
  * groups into 256-bit code.
  */
+import { ACC_BYTES, ROW_BLOCK, TILE_ROWS_LARGE } from '../../layout';
 import { weight_order } from '../dot';
 import { f16_bits, f16_factor } from './constants';
 
 /** Rows of a row block. */
-export const ROWS: i32 = 16;
-/**
- * Rows that a thread takes at a time. They take about a microsecond in a product with one column,
- * 1024 wide: the longest time that one thread waits for another at the end. Larger chunks gained
- * nothing for prompts.
- */
-export const CHUNK_ROWS: i32 = 32;
+export const ROWS: i32 = ROW_BLOCK;
+/** Rows that a thread takes at a time. */
+export const CHUNK_ROWS: i32 = TILE_ROWS_LARGE;
 /** Bytes of one column's f32 sums of a row block. */
-export const ACC: usize = 64;
+export const ACC: usize = ACC_BYTES;
 
 /** Stores four groups' f32 or i32 sums of one column. */
 @inline
@@ -57,6 +54,12 @@ export class G3 {
   d: u64;
   e: u64;
   f: u64;
+}
+
+/** Lane 0..3 of v (for G0..G3) in all lanes. */
+@inline
+export function splat<G>(v: v128): v128 {
+  return v128.shuffle<i32>(v, v, <u8>(offsetof<G>() / 16), <u8>(offsetof<G>() / 16), <u8>(offsetof<G>() / 16), <u8>(offsetof<G>() / 16));
 }
 
 /**
@@ -143,8 +146,8 @@ export function pack_bytes(src: usize, stride: usize, n: usize, w: usize): void 
 }
 
 /**
- * Packs 16 bytes of nibbles of each row to the quads at q. Byte i has k = i in its low nibble and k
- * = 16 + i in its high one.
+ * Packs 32 four-bit codes of each row, from 16 bytes, to the quads at q. Byte i has code i in its
+ * low nibble and code 16 + i in its high one, as in q4_0.
  */
 export function pack_nibbles(src: usize, stride: usize, q: usize): void {
   for (let g: usize = 0; g < 4; g++) {

@@ -8,11 +8,10 @@
  * byte j of the top bits belongs to half 4 * (b % 4) + j of row b / 4. A delta bit is 1 for plus an
  * eighth.
  */
-import { held } from '../../simd';
+import { splat_u6 } from '../../simd';
 import { iq1s_grid } from '../../type/block/iq_grids';
 import { IQ1_M_Facts } from './facts';
-import { OPENED, PAIRS, open_eights, pack_grid, store_deltas, store_half_scales } from './grid';
-import { pack_levels } from './levels';
+import { OPENED, PAIRS, open_eights, store_deltas, store_half_scales } from './grid';
 
 /**
  * Bytes of a block of one row: 32 indices, 32 nibbles (index bits and delta bit), four u16 (four
@@ -28,9 +27,9 @@ const TOP = memory.data<u32>([0x01010101, 0x02020202, 0x04040404, 0x08080808], 1
 export class IQ1_M extends IQ1_M_Facts {
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
-    const one = held(1);
-    const three = held(3);
-    const four = held(4);
+    const one = splat_u6(1);
+    const three = splat_u6(3);
+    const four = splat_u6(4);
     const bits = v128.load(TOP);
     open_eights(w + PAIRS, o, PAIR, iq1s_grid(), 3, 64);
     const end = w + PAIRS + 8 * PAIR;
@@ -48,15 +47,45 @@ export class IQ1_M extends IQ1_M_Facts {
     }
   }
 
-  pack(src: usize, stride: usize, w: usize): void {
-    // prettier-ignore
-    pack_grid(src, stride, w + PAIRS, PAIR, false, 4, 64, 0, 0, load<u32>(changetype<usize>(entry)), 0, 0);
-    pack_d(src, stride, w);
+  @inline plain(): usize {
+    return 0;
+  }
+  @inline planes(): usize {
+    return 4;
+  }
+  @inline high(): usize {
+    return 64;
+  }
+  @inline scales(): i32 {
+    return 16;
+  }
+  @inline entries(): usize {
+    return iq1s_grid();
+  }
+  @inline level_shift(): i32 {
+    return 3;
+  }
+
+  /**
+   * The top bit of a plain nibble is 1 for minus an eighth: then the top byte is 0, else 255
+   * (levels.ts).
+   */
+  @inline entry(row: usize, t: i32): u32 {
+    const high = (<u32>load<u8>(row + (t >> 1), 32) >> (<u32>(t & 1) << 2)) & 15;
+    return <u32>load<u8>(row + t) | ((high ^ 8) << 8) | (((high >> 3) - 1) << 24);
+  }
+
+  @inline scale(row: usize, half: i32): u32 {
+    return <u32>(load<u64>(row, 48) >> ((half >> 2) * 16 + (half & 3) * 3)) & 7;
+  }
+
+  /** Packs the scales of halves. */
+  pack_scales(src: usize, stride: usize, w: usize): void {
     for (let r: usize = 0; r < 16; r++) {
       const p = w + PAIRS + (r >> 1) * PAIR + 96;
       const row = <u32>(r & 1) << 2;
       for (let half: u32 = 0; half < 16; half++) {
-        const s = scale(src + r * stride, half);
+        const s = this.scale(src + r * stride, half);
         const low = p + (half & 7);
         store<u8>(low, load<u8>(low) | ((s & 3) << (row + ((half >> 3) << 1))));
         const top = p + 8 + (half & 3);
@@ -65,31 +94,11 @@ export class IQ1_M extends IQ1_M_Facts {
     }
   }
 
-  /** Packs the same weights as levels (levels.ts). */
-  pack_fast(src: usize, stride: usize, w: usize): void {
-    pack_d(src, stride, w);
-    // prettier-ignore
-    pack_levels(src, stride, w, iq1s_grid(), false, 3, 0, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));
-  }
-}
-
-/**
- * The top bit of a plain nibble is 1 for minus an eighth: then the top byte is 0, else 255
- * (levels.ts).
- */
-function entry(row: usize, t: i32): u32 {
-  const high = (<u32>load<u8>(row + (t >> 1), 32) >> (<u32>(t & 1) << 2)) & 15;
-  return <u32>load<u8>(row + t) | ((high ^ 8) << 8) | (((high >> 3) - 1) << 24);
-}
-
-function scale(row: usize, half: i32): u32 {
-  return <u32>(load<u64>(row, 48) >> ((half >> 2) * 16 + (half & 3) * 3)) & 7;
-}
-
-/** Packs d of 16 rows. A plain block has it in the top nibbles of four u16. */
-function pack_d(src: usize, stride: usize, w: usize): void {
-  for (let r: usize = 0; r < 16; r++) {
-    const d = (load<u64>(src + r * stride, 48) >> 12) & 0x000f000f000f000f;
-    store<u16>(w + (r << 1), <u16>(d | (d >> 12) | (d >> 24) | (d >> 36)));
+  /** Packs d of 16 rows. A plain block has it in the top nibbles of four u16. */
+  pack_d(src: usize, stride: usize, w: usize): void {
+    for (let r: usize = 0; r < 16; r++) {
+      const d = (load<u64>(src + r * stride, 48) >> 12) & 0x000f000f000f000f;
+      store<u16>(w + (r << 1), <u16>(d | (d >> 12) | (d >> 24) | (d >> 36)));
+    }
   }
 }

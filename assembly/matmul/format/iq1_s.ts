@@ -6,9 +6,7 @@
  */
 import { iq1s_grid } from '../../type/block/iq_grids';
 import { IQ1_S_Facts } from './facts';
-import { PAIRS, open_eights, open_sub_scales, pack_grid } from './grid';
-import { pack_f16 } from './group';
-import { pack_levels } from './levels';
+import { PAIRS, open_eights, open_sub_scales } from './grid';
 
 /**
  * Bytes of a block of one row: f16 d, 32 indices, eight u16 (four times 3 bits of indices, scale,
@@ -25,27 +23,27 @@ export class IQ1_S extends IQ1_S_Facts {
     open_sub_scales(w + PAIRS + 88, o, PAIR, true);
   }
 
-  pack(src: usize, stride: usize, w: usize): void {
-    pack_f16(src, stride, w);
-    // prettier-ignore
-    pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 3, 64, 0, 0, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
+  @inline planes(): usize {
+    return 3;
+  }
+  @inline high(): usize {
+    return 64;
+  }
+  @inline entries(): usize {
+    return iq1s_grid();
+  }
+  @inline level_shift(): i32 {
+    return 3;
   }
 
-  /** Packs the same weights as levels (levels.ts). */
-  pack_fast(src: usize, stride: usize, w: usize): void {
-    pack_f16(src, stride, w);
-    // prettier-ignore
-    pack_levels(src + 2, stride, w, iq1s_grid(), false, 3, 0, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
+  /** The top byte is 255 for a delta of plus an eighth, else 0 (levels.ts). */
+  @inline entry(row: usize, t: i32): u32 {
+    const qh = <u32>load<u16>(row + (<usize>(t >> 2) << 1), 32);
+    return <u32>load<u8>(row + t) | (((qh >> (3 * (t & 3))) & 7) << 8) | (((qh >> 15) - 1) << 24);
   }
-}
 
-/** The top byte is 255 for a delta of plus an eighth, else 0 (levels.ts). */
-function entry(row: usize, t: i32): u32 {
-  const qh = <u32>load<u16>(row + (<usize>(t >> 2) << 1), 32);
-  return <u32>load<u8>(row + t) | (((qh >> (3 * (t & 3))) & 7) << 8) | (((qh >> 15) - 1) << 24);
-}
-
-/** The top bit of a plain scale is 1 for minus an eighth; packed, it is the opposite. */
-function scale(row: usize, sub: i32): u32 {
-  return (<u32>load<u16>(row + (<usize>sub << 1), 32) >> 12) ^ 8;
+  /** The top bit of a plain scale is 1 for minus an eighth; packed, it is the opposite. */
+  @inline scale(row: usize, sub: i32): u32 {
+    return (<u32>load<u16>(row + (<usize>sub << 1), 32) >> 12) ^ 8;
+  }
 }

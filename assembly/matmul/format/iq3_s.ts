@@ -1,14 +1,12 @@
 /**
  * iq3_sx16: 16 rows of iq3_s side by side, 1760 bytes for 16 x 256 weights (grid.ts).
  *
- *   pair: | indices (128) | signs, 8 bytes a row: 4 x 16 | a plane: ninth bits of indices (16) |
- *         | scales, a nibble a row: 8 |
+ *   pair: | indices (128) | signs, 8 bytes for 8 steps of a row (4 x 2 x 8) |
+ *         | a plane: ninth bits of indices (16) | scales of sub-blocks, a nibble a row (8) |
  */
 import { iq3s_grid } from '../../type/block/iq_grids';
 import { IQ3_S_Facts } from './facts';
-import { PAIRS, open_fours, open_signs, open_sub_scales, pack_grid } from './grid';
-import { pack_f16 } from './group';
-import { pack_levels } from './levels';
+import { PAIRS, open_fours, open_signs, open_sub_scales } from './grid';
 
 /** Bytes of a block of one row: f16 d, 64 indices, 64 ninth bits, 32 signs, 8 nibbles of scales. */
 const BYTES: usize = 110;
@@ -23,26 +21,26 @@ export class IQ3_S extends IQ3_S_Facts {
     open_sub_scales(w + PAIRS + 208, o, PAIR, false);
   }
 
-  pack(src: usize, stride: usize, w: usize): void {
-    pack_f16(src, stride, w);
-    // prettier-ignore
-    pack_grid(src + 2, stride, w + PAIRS, PAIR, true, 1, 192, 128, 8, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
+  @inline planes(): usize {
+    return 1;
+  }
+  @inline high(): usize {
+    return 192;
+  }
+  @inline entries(): usize {
+    return iq3s_grid();
+  }
+  @inline level_shift(): i32 {
+    return 1;
   }
 
-  /** Packs the same weights as levels (levels.ts). */
-  pack_fast(src: usize, stride: usize, w: usize): void {
-    pack_f16(src, stride, w);
-    // prettier-ignore
-    pack_levels(src + 2, stride, w, iq3s_grid(), true, 1, 8, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
+  @inline entry(row: usize, t: i32): u32 {
+    const i = <u32>load<u16>(row + (<usize>t << 1));
+    const high = (<u32>load<u8>(row + (t >> 2), 64) >> (<u32>(t & 3) << 1)) & 3;
+    return (i & 255) | ((high & 1) << 8) | ((i >> 8) << 12) | ((high >> 1) << 20) | (<u32>load<u8>(row + t, 72) << 24);
   }
-}
 
-function entry(row: usize, t: i32): u32 {
-  const i = <u32>load<u16>(row + (<usize>t << 1));
-  const high = (<u32>load<u8>(row + (t >> 2), 64) >> (<u32>(t & 3) << 1)) & 3;
-  return (i & 255) | ((high & 1) << 8) | ((i >> 8) << 12) | ((high >> 1) << 20) | (<u32>load<u8>(row + t, 72) << 24);
-}
-
-function scale(row: usize, sub: i32): u32 {
-  return (<u32>load<u8>(row + (sub >> 1), 104) >> (<u32>(sub & 1) << 2)) & 15;
+  @inline scale(row: usize, sub: i32): u32 {
+    return (<u32>load<u8>(row + (sub >> 1), 104) >> (<u32>(sub & 1) << 2)) & 15;
+  }
 }

@@ -1,13 +1,12 @@
 /**
  * iq3_xxsx16: 16 rows of iq3_xxs side by side, 1568 bytes for 16 x 256 weights (grid.ts).
  *
- *   pair: | indices (128) | signs, 7 bytes a row: 4 x 14 | scales, a nibble a row: 8 |
+ *   pair: | indices (128) | signs, 7 bytes for 8 steps of a row (4 x 2 x 7) |
+ *         | scales of sub-blocks, a nibble a row (8) |
  */
 import { iq3xxs_grid } from '../../type/block/iq_grids';
 import { IQ3_XXS_Facts } from './facts';
-import { PAIRS, open_fours, open_seven_signs, open_sub_scales, pack_grid } from './grid';
-import { pack_f16 } from './group';
-import { pack_levels } from './levels';
+import { PAIRS, open_fours, open_seven_signs, open_sub_scales } from './grid';
 
 /** Bytes of a block of one row: f16 d, 64 indices, eight u32 of signs and scale. */
 const BYTES: usize = 98;
@@ -22,25 +21,22 @@ export class IQ3_XXS extends IQ3_XXS_Facts {
     open_sub_scales(w + PAIRS + 184, o, PAIR, false);
   }
 
-  pack(src: usize, stride: usize, w: usize): void {
-    pack_f16(src, stride, w);
-    // prettier-ignore
-    pack_grid(src + 2, stride, w + PAIRS, PAIR, true, 0, 0, 128, 7, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
+  @inline sign_bytes(): usize {
+    return 7;
+  }
+  @inline entries(): usize {
+    return iq3xxs_grid();
+  }
+  @inline level_shift(): i32 {
+    return 3;
   }
 
-  /** Packs the same weights as levels (levels.ts). */
-  pack_fast(src: usize, stride: usize, w: usize): void {
-    pack_f16(src, stride, w);
-    // prettier-ignore
-    pack_levels(src + 2, stride, w, iq3xxs_grid(), true, 3, 7, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
+  @inline entry(row: usize, t: i32): u32 {
+    const i = <u32>load<u16>(row + (<usize>t << 1));
+    return (i & 255) | ((i >> 8) << 12) | ((load<u32>(row + (<usize>(t >> 2) << 2), 64) >> (7 * (t & 3))) << 24);
   }
-}
 
-function entry(row: usize, t: i32): u32 {
-  const i = <u32>load<u16>(row + (<usize>t << 1));
-  return (i & 255) | ((i >> 8) << 12) | ((load<u32>(row + (<usize>(t >> 2) << 2), 64) >> (7 * (t & 3))) << 24);
-}
-
-function scale(row: usize, sub: i32): u32 {
-  return load<u32>(row + (<usize>sub << 2), 64) >> 28;
+  @inline scale(row: usize, sub: i32): u32 {
+    return load<u32>(row + (<usize>sub << 2), 64) >> 28;
+  }
 }

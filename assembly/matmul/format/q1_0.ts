@@ -7,7 +7,7 @@
  * A vector holds all eight quads of a sub-block and a group. Read as codes of 2 bits (few_bits.ts),
  * their upper bits are vector 0; shifted left by one, vector 1.
  */
-import { held } from '../../simd';
+import { splat_u6 } from '../../simd';
 import { spread_bits } from '../../type/block/words';
 import { Q1_0_Facts } from './facts';
 import { codes_of, pack_few_bits, words_of } from './few_bits';
@@ -19,10 +19,10 @@ export class Q1_0 extends Q1_0_Facts {
     return w + 32 + (<usize>sub << 6);
   }
   @inline mask(): v128 {
-    return held(2);
+    return splat_u6(2);
   }
   @inline mask2(): v128 {
-    return held(8);
+    return splat_u6(8);
   }
 
   /** Vector i (0 or 1) of group G's sub-block at q. */

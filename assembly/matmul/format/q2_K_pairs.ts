@@ -2,7 +2,7 @@
  * Pair order: the order of packed q2_K for gemv_16x1_q2_K.ts, in builds whose dot leaves a row's
  * products of k 0, 1 and of k 2, 3 in two i16 lanes. A word of four codes of a row is two codes of
  * the first half of a sub-block (16 weights) and the same two of the second half, so each lane is
- * the sum of one half. Activations come in the same order (ACT_PAIR_ORDER in act.ts), and the
+ * the sum of one half. Activations come in the same order (ACT_PAIRS in act.ts), and the
  * scales of both halves lie side by side.
  *
  * Other builds keep four codes of one half together, and each half's scales in a vector, rows in

@@ -14,7 +14,7 @@
  * them. The low nibble of scale 2s + 1 is in byte c of s % 4: in its low nibble for s < 4, else in
  * its high one. Scales keep their offset of 32, as in q3_K.
  */
-import { held } from '../../simd';
+import { splat_u6 } from '../../simd';
 import { bytes_0x07, bytes_0x30, bytes_0x38, bytes_0x3f, low_nibbles } from './constants';
 import { Q3_K_Facts } from './facts';
 import { pack_codes, pack_f16 } from './group';
@@ -35,10 +35,10 @@ export class Q3_K extends Q3_K_Facts {
 
   @inline sc(w: usize, i: i32): v128 {
     const a = v128.load(w + (<usize>(i >> 1) << 4), 32);
-    if ((i & 1) == 0) return i8x16.sub(v128.and(a, bytes_0x3f()), held(32));
+    if ((i & 1) == 0) return i8x16.sub(v128.and(a, bytes_0x3f()), splat_u6(32));
     let c = v128.load(w + (<usize>((i >> 1) & 3) << 4), 160);
     if (i >= 8) c = i16x8.shr_u(c, 4);
-    return i8x16.sub(v128.or(v128.and(c, low_nibbles()), v128.and(i16x8.shr_u(a, 2), bytes_0x30())), held(32));
+    return i8x16.sub(v128.or(v128.and(c, low_nibbles()), v128.and(i16x8.shr_u(a, 2), bytes_0x30())), splat_u6(32));
   }
 
   /** The codes of one row's sub-block, both halves in a byte. */

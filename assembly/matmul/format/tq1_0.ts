@@ -5,12 +5,12 @@
  *   | d of rows 0..15, f16 (32) | quad 15 of all runs (64) |
  *   | 4 runs: vectors 0, 1 and 2 of the four groups (4 x 192) |
  *
- * Vector v of a run and a group has quads 5v .. 5v + 4 as five digits of base 3, as in plain tq1_0.
- * A byte is a fraction of 256 whose top is the first digit, and three times the byte has the next
- * digit there. Bytes are stored - 128, so that signed comparisons find the digit. Quads 15 are
+ * Vector v of a run and a group has quads 5v .. 5v + 4 as five digits of base 3, as in plain tq1_0
+ * (type/block/tq1_0.ts): the first digit of a byte q is 3q / 256, and 3q mod 256 has the next digit
+ * in that place. Bytes are stored - 128, so that signed comparisons find the digit. Quads 15 are
  * codes of 2 bits; run r's are bits 2r and 2r + 1.
  */
-import { held } from '../../simd';
+import { splat_u6 } from '../../simd';
 import { code_offset } from '../dot';
 import { TQ1_0_Facts } from './facts';
 import { pack_f16 } from './group';
@@ -113,5 +113,5 @@ export function next_trits(v: v128): v128 {
 /** Codes of quad 15 of a run, from a vector of quads 15. */
 @inline
 export function last_trits(v: v128, run: i32): v128 {
-  return v128.and(i16x8.shr_u(v, run << 1), held(3));
+  return v128.and(i16x8.shr_u(v, run << 1), splat_u6(3));
 }

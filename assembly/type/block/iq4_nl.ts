@@ -4,7 +4,7 @@
  *   0        2                                            18
  *   | d: f16 | qs: 16 bytes, low nibble j, high j + 16    |
  */
-import { dot_i8, f16_to_f32, f32_to_f16, held, hsum_f32, lookup16, madd } from '../../simd';
+import { dot_i8, f16_to_f32, f32_to_f16, hsum_f32, lookup16, madd, splat_u6 } from '../../simd';
 import { EPS, clamp, sum_squares, weigh } from './search_qx';
 import { L, LANES, SCALE, WEIGHT } from './work';
 import { low_bytes, nearest_int, store_i8_scaled } from './words';
@@ -35,7 +35,8 @@ export function dequantize_row_iq4_nl(x: usize, y: usize, k: i32): void {
 
 /**
  * All bits set for those of four f32 that lie below the middle between level j / 4 and the next.
- * Ties go up. A NaN compares false and so gets the highest level.
+ * x2: twice the four numbers, to compare with the sum of both levels. Ties go up. A NaN compares
+ * false and so gets the highest level.
  */
 @inline
 function below_middle(x2: v128, j: usize): v128 {
@@ -194,7 +195,7 @@ export function quantize_block_iq4_xs(x: usize, y: usize, imatrix: usize, work: 
 
 export function vec_dot_iq4_nl_q8_0(n: i32, x: usize, y: usize): f32 {
   const table = kvalues_iq4nl();
-  const mask = held(15);
+  const mask = splat_u6(15);
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES, y += 34) {
     const d = f16_to_f32(load<u16>(x)) * f16_to_f32(load<u16>(y));

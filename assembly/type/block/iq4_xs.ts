@@ -7,7 +7,7 @@
  *              bits 2j: high 2  bits 4j: low 4      high 32j + 16 + i
  *              bits of scale j  bits of scale j
  */
-import { dot_i8, f16_to_f32, held, hsum_f32, lookup16, madd } from '../../simd';
+import { dot_i8, f16_to_f32, hsum_f32, lookup16, madd, splat_u6 } from '../../simd';
 import { kvalues_iq4nl, quantize_block_iq4_xs } from './iq4_nl';
 import { store_i8_scaled } from './words';
 
@@ -50,7 +50,7 @@ export function quantize_row_iq4_xs(x: usize, y: usize, k: i32, work: usize): vo
 
 export function vec_dot_iq4_xs_q8_K(n: i32, x: usize, y: usize): f32 {
   const table = kvalues_iq4nl();
-  const mask = held(15);
+  const mask = splat_u6(15);
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {
     const d = f16_to_f32(load<u16>(x)) * load<f32>(y);

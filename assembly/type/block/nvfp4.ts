@@ -7,7 +7,7 @@
  *
  * A file may also have a tensor `<name>.scale` of one f32, a factor of the products.
  */
-import { held, lookup16 } from '../../simd';
+import { lookup16, splat_u6 } from '../../simd';
 import { kvalues_mxfp4, nearest16 } from './mxfp4';
 import { store_i8_scaled } from './words';
 
@@ -49,7 +49,7 @@ function values(p: usize, table: v128, mask: v128): v128 {
 
 export function dequantize_row_nvfp4(x: usize, y: usize, k: i32): void {
   const table = kvalues_mxfp4();
-  const mask = held(15);
+  const mask = splat_u6(15);
   for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
     for (let s: usize = 0; s < 4; s++, y += 64)
       store_i8_scaled(y, values(x + 4 + 8 * s, table, mask), f32x4.splat(ue4m3_to_f32_half(load<u8>(x + s))));

@@ -4,7 +4,7 @@
  *   0        2                                                  18
  *   | d: f16 | qs: 16 bytes, bit i of byte j is element 8j + i  |
  */
-import { f16_to_f32, f32_to_f16, held } from '../../simd';
+import { f16_to_f32, f32_to_f16, splat_u6 } from '../../simd';
 import { negate_where, store_i8_scaled } from './words';
 
 @inline
@@ -19,7 +19,7 @@ function signs(p: usize, one: v128): v128 {
 }
 
 export function dequantize_row_q1_0(x: usize, y: usize, k: i32): void {
-  const one = held(1);
+  const one = splat_u6(1);
   for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
     const d = f32x4.splat(f16_to_f32(load<u16>(x)));
     for (let j: usize = 0; j < 16; j += 2, y += 64) store_i8_scaled(y, signs(x + 2 + j, one), d);

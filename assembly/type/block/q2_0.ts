@@ -4,7 +4,7 @@
  *   0        2                                                             18
  *   | d: f16 | qs: 16 bytes, bits 2i..2i+1 of byte j are element 4j + i    |
  */
-import { f16_to_f32, f32_to_f16, held, round_f32x4 } from '../../simd';
+import { f16_to_f32, f32_to_f16, round_f32x4, splat_u6 } from '../../simd';
 import { store_i8_scaled } from './words';
 
 @inline
@@ -16,7 +16,6 @@ export function codes_q2_0(p: usize): v128 {
   const v = v128.load32_splat(p);
   // Lane 4j + i holds byte j, and its code is 2i bits up. Codes of the lanes i = 2, 3 are shifted
   // by 4 bits, then those of odd lanes by 2.
-  //
   const b = i8x16.shuffle(v, v, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
   const low = v128.and(b, i32x4.splat(0x00000c03));
   const high = v128.and(b, i32x4.splat(<i32>0xc0300000));
@@ -25,7 +24,7 @@ export function codes_q2_0(p: usize): v128 {
 }
 
 export function dequantize_row_q2_0(x: usize, y: usize, k: i32): void {
-  const one = held(1);
+  const one = splat_u6(1);
   for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
     const d = f32x4.splat(f16_to_f32(load<u16>(x)));
     for (let j: usize = 0; j < 16; j += 4, y += 64) store_i8_scaled(y, i8x16.sub(codes_q2_0(x + 2 + j), one), d);

@@ -6,7 +6,7 @@
  *     high nibble min                      2i..2i+1 of byte j of half
  *                                          h: element 128h + 32i + j
  */
-import { dot_u6_scaled, f16_to_f32, f32_to_f16, held, hsum_f32, hsum_i32, madd } from '../../simd';
+import { dot_u6_scaled, f16_to_f32, f32_to_f16, hsum_f32, hsum_i32, madd, splat_u6 } from '../../simd';
 import { requantize16 } from './k_scales';
 import { make_qkx_quants, make_qp_quants } from './search_qkx';
 import { sum_squares, weigh_sub_block } from './search_qx';
@@ -104,8 +104,8 @@ export function quantize_row_q2_K(x: usize, y: usize, k: i32, work: usize): void
 }
 
 export function vec_dot_q2_K_q8_K(n: i32, x: usize, y: usize): f32 {
-  const mask = held(3);
-  const nibble = held(15);
+  const mask = splat_u6(3);
+  const nibble = splat_u6(15);
   let acc = f32x4.splat(0);
   let sum: f32 = 0;
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {

@@ -10,7 +10,7 @@
  *   scales: low 4 bits of scale j in the low nibble of byte j (j < 8) or the high nibble of byte
  *   j - 8; high 2 bits in byte 8 + j % 4, bits 2 * (j / 4).
  */
-import { dot_u6_scaled, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
+import { dot_u6_scaled, f16_to_f32, f32_to_f16, hsum_f32, madd, splat_u6 } from '../../simd';
 import { requantize16 } from './k_scales';
 import { pack_codes2 } from './q2_K';
 import { clamp, make_q3_quants, make_qx_quants, sum_squares, weigh_sub_block } from './search_qx';
@@ -134,8 +134,8 @@ export function quantize_row_q3_K(x: usize, y: usize, k: i32, work: usize): void
  * from q8_K's bsums.
  */
 export function vec_dot_q3_K_q8_K(n: i32, x: usize, y: usize): f32 {
-  const mask = held(3);
-  const four = held(4);
+  const mask = splat_u6(3);
+  const four = splat_u6(4);
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {
     const d = load<f32>(y) * f16_to_f32(load<u16>(x, 108));

@@ -4,7 +4,7 @@
  *   0        2                                            18
  *   | d: f16 | qs: 16 bytes, low nibble j, high j + 16    |
  */
-import { dot2_u6_offset, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
+import { dot2_u6_offset, f16_to_f32, f32_to_f16, hsum_f32, madd, splat_u6 } from '../../simd';
 import { make_qx_quants, sum_squares, weigh } from './search_qx';
 import { L, WEIGHT } from './work';
 import { codes16, store_i8_scaled } from './words';
@@ -68,8 +68,8 @@ export function quantize_imatrix_q4_0(x: usize, y: usize, k: i32, imatrix: usize
  * same loop over blocks, because AssemblyScript functions return one value, so sums must be locals.
  */
 export function vec_dot_q4_0_q8_0(n: i32, x: usize, y: usize): f32 {
-  const mask = held(15);
-  const eight = held(8);
+  const mask = splat_u6(15);
+  const eight = splat_u6(8);
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES, y += 34) {
     const d = f16_to_f32(load<u16>(x)) * f16_to_f32(load<u16>(y));

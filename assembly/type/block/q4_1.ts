@@ -4,7 +4,7 @@
  *   0        2        4                                            20
  *   | d: f16 | m: f16 | qs: 16 bytes, low nibble j, high j + 16    |
  */
-import { dot2_u6, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
+import { dot2_u6, f16_to_f32, f32_to_f16, hsum_f32, madd, splat_u6 } from '../../simd';
 import { make_qkx_quants } from './search_qkx';
 import { sum_squares, weigh } from './search_qx';
 import { L, SCALAR, WEIGHT } from './work';
@@ -67,7 +67,7 @@ export function quantize_imatrix_q4_1(x: usize, y: usize, k: i32, imatrix: usize
 }
 
 export function vec_dot_q4_1_q8_1(n: i32, x: usize, y: usize): f32 {
-  const mask = held(15);
+  const mask = splat_u6(15);
   let acc = f32x4.splat(0);
   let sum: f32 = 0;
   for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES, y += 36) {

@@ -5,7 +5,7 @@
  *   | d: f16 | dmin: f16 | scales: 12 bytes   | qs: 4 x 32 bytes, low nibble 64c + j,         |
  *                                               high 64c + 32 + j
  */
-import { dot2_u6_scaled, f16_to_f32, held, hsum_f32, hsum_i32, madd } from '../../simd';
+import { dot2_u6_scaled, f16_to_f32, hsum_f32, hsum_i32, madd, splat_u6 } from '../../simd';
 import { dot_mins, quantize_block_k, unpack_mins, unpack_scales } from './k_scales';
 import { L } from './work';
 import { store_i8_scaled_plus } from './words';
@@ -53,7 +53,7 @@ export function quantize_row_q4_K(x: usize, y: usize, k: i32, work: usize): void
 }
 
 export function vec_dot_q4_K_q8_K(n: i32, x: usize, y: usize): f32 {
-  const mask = held(15);
+  const mask = splat_u6(15);
   let acc = f32x4.splat(0);
   let sum: f32 = 0;
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {

@@ -4,7 +4,7 @@
  *   0        2                           6                                            22
  *   | d: f16 | qh: u32, bit j of q >> 4  | qs: 16 bytes, low nibble j, high j + 16    |
  */
-import { dot2_u6_offset, f16_to_f32, f32_to_f16, held, hsum_f32, lookup16, madd } from '../../simd';
+import { dot2_u6_offset, f16_to_f32, f32_to_f16, hsum_f32, lookup16, madd, splat_u6 } from '../../simd';
 import { block32_signed_max } from './q4_0';
 import { make_qx_quants, sum_squares, weigh } from './search_qx';
 import { L, WEIGHT } from './work';
@@ -54,11 +54,11 @@ export function store_codes5(y: usize, q0: v128, q1: v128): void {
 }
 
 export function dequantize_row_q5_0(x: usize, y: usize, k: i32): void {
-  const low = held(15);
-  const top = held(16);
+  const low = splat_u6(15);
+  const top = splat_u6(16);
   const bits = qh_bits();
   const bytes0 = qh_bytes();
-  const bytes1 = i8x16.add(bytes0, held(2));
+  const bytes1 = i8x16.add(bytes0, splat_u6(2));
   for (const end = y + (<usize>k << 2); y < end; x += BYTES, y += 128) {
     const d = f32x4.splat(f16_to_f32(load<u16>(x)));
     const qh = v128.load32_splat(x, 2);
@@ -91,11 +91,11 @@ export function quantize_imatrix_q5_0(x: usize, y: usize, k: i32, imatrix: usize
 }
 
 export function vec_dot_q5_0_q8_0(n: i32, x: usize, y: usize): f32 {
-  const low = held(15);
-  const top = held(16);
+  const low = splat_u6(15);
+  const top = splat_u6(16);
   const bits = qh_bits();
   const bytes0 = qh_bytes();
-  const bytes1 = i8x16.add(bytes0, held(2));
+  const bytes1 = i8x16.add(bytes0, splat_u6(2));
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES, y += 34) {
     const d = f16_to_f32(load<u16>(x)) * f16_to_f32(load<u16>(y));

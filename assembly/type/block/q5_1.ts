@@ -6,7 +6,7 @@
  *
  * Its functions repeat the prologue of q5_0's, because AssemblyScript functions return one value.
  */
-import { dot2_u6, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
+import { dot2_u6, f16_to_f32, f32_to_f16, hsum_f32, madd, splat_u6 } from '../../simd';
 import { block32_extreme } from './q4_1';
 import { codes5, qh_bits, qh_bytes, store_codes5 } from './q5_0';
 import { make_qkx_quants } from './search_qkx';
@@ -20,11 +20,11 @@ const QK: i32 = 32;
 const BYTES: usize = 24;
 
 export function dequantize_row_q5_1(x: usize, y: usize, k: i32): void {
-  const low = held(15);
-  const top = held(16);
+  const low = splat_u6(15);
+  const top = splat_u6(16);
   const bits = qh_bits();
   const bytes0 = qh_bytes();
-  const bytes1 = i8x16.add(bytes0, held(2));
+  const bytes1 = i8x16.add(bytes0, splat_u6(2));
   for (const end = y + (<usize>k << 2); y < end; x += BYTES, y += 128) {
     const d = f32x4.splat(f16_to_f32(load<u16>(x)));
     const m = f32x4.splat(f16_to_f32(load<u16>(x, 2)));
@@ -60,11 +60,11 @@ export function quantize_imatrix_q5_1(x: usize, y: usize, k: i32, imatrix: usize
 }
 
 export function vec_dot_q5_1_q8_1(n: i32, x: usize, y: usize): f32 {
-  const low = held(15);
-  const top = held(16);
+  const low = splat_u6(15);
+  const top = splat_u6(16);
   const bits = qh_bits();
   const bytes0 = qh_bytes();
-  const bytes1 = i8x16.add(bytes0, held(2));
+  const bytes1 = i8x16.add(bytes0, splat_u6(2));
   let acc = f32x4.splat(0);
   let sum: f32 = 0;
   for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES, y += 36) {

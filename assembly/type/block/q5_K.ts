@@ -8,7 +8,7 @@
  *
  * Its functions repeat the prologue of q4_K's, because AssemblyScript functions return one value.
  */
-import { dot2_u6_scaled, f16_to_f32, held, hsum_f32, hsum_i32, madd } from '../../simd';
+import { dot2_u6_scaled, f16_to_f32, hsum_f32, hsum_i32, madd, splat_u6 } from '../../simd';
 import { dot_mins, quantize_block_k, unpack_mins, unpack_scales } from './k_scales';
 import { L } from './work';
 import { store_i8_scaled_plus } from './words';
@@ -32,8 +32,8 @@ function codes_high(q: v128, h: v128, low: v128, top: v128): v128 {
 }
 
 export function dequantize_row_q5_K(x: usize, y: usize, k: i32): void {
-  const low = held(15);
-  const top = held(16);
+  const low = splat_u6(15);
+  const top = splat_u6(16);
   for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
     const d = f16_to_f32(load<u16>(x));
     const dmin = f16_to_f32(load<u16>(x, 2));
@@ -85,8 +85,8 @@ export function quantize_row_q5_K(x: usize, y: usize, k: i32, work: usize): void
 }
 
 export function vec_dot_q5_K_q8_K(n: i32, x: usize, y: usize): f32 {
-  const low = held(15);
-  const top = held(16);
+  const low = splat_u6(15);
+  const top = splat_u6(16);
   let acc = f32x4.splat(0);
   let sum: f32 = 0;
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {

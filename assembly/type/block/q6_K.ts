@@ -6,7 +6,7 @@
  *     byte j: low 4 bits of 128h + j     2i..2i+1 of byte j: high
  *     and of 128h + 64 + j (j < 64)      bits of 128h + 32i + j
  */
-import { dot_u6_scaled, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
+import { dot_u6_scaled, f16_to_f32, f32_to_f16, hsum_f32, madd, splat_u6 } from '../../simd';
 import { requantize16 } from './k_scales';
 import { EPS, make_qx_quants } from './search_qx';
 import { L, SCALE } from './work';
@@ -22,9 +22,9 @@ function codes(nibbles: v128, h: v128, low: v128, high: v128): v128 {
 }
 
 export function dequantize_row_q6_K(x: usize, y: usize, k: i32): void {
-  const low = held(15);
-  const high = held(48);
-  const offset = held(32);
+  const low = splat_u6(15);
+  const high = splat_u6(48);
+  const offset = splat_u6(32);
   for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
     const d = f16_to_f32(load<u16>(x, 208));
     for (let j: usize = 0; j < 16; j++, y += 64) {
@@ -92,8 +92,8 @@ export function quantize_row_q6_K(x: usize, y: usize, k: i32, work: usize): void
  * from q8_K's bsums.
  */
 export function vec_dot_q6_K_q8_K(n: i32, x: usize, y: usize): f32 {
-  const low = held(15);
-  const high = held(48);
+  const low = splat_u6(15);
+  const high = splat_u6(48);
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {
     const d = load<f32>(y) * f16_to_f32(load<u16>(x, 208));

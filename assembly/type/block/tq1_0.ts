@@ -10,9 +10,8 @@
  *
  * The first trit is the top: t = 3q / 256. Multiplying q by 3 (mod 256) brings the next trit to the
  * top.
- *
  */
-import { f16_to_f32, f32_to_f16, held } from '../../simd';
+import { f16_to_f32, f32_to_f16, splat_u6 } from '../../simd';
 import { amax_row, ternary } from './tq2_0';
 import { store_i8_scaled } from './words';
 
@@ -47,8 +46,8 @@ function tail(x: usize): v128 {
 }
 
 export function dequantize_row_tq1_0(x: usize, y: usize, k: i32): void {
-  const one = held(1);
-  const three = held(3);
+  const one = splat_u6(1);
+  const three = splat_u6(3);
   for (const end = y + (<usize>k << 2); y < end; x += BYTES, y += 1024) {
     const d = f32x4.splat(f16_to_f32(load<u16>(x, 52)));
     for (let part: usize = 0; part < 3; part++) {

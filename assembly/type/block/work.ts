@@ -27,10 +27,7 @@ export const LM: usize = 592;
 /** f32: second result of a function. */
 @inline
 export const SCALAR: usize = 608;
-/**
- * v128[32 + 8]: codes and sums of four candidates, within one search.
- *
- */
+/** v128[32 + 8]: codes and sums of four candidates, within one search. */
 @inline
 export const LANES: usize = 640;
 

@@ -31,8 +31,8 @@ export function read(from: usize, to: usize, times: i32): i32 {
 }
 
 /**
- * The same as four streams of a quarter of the bytes each. If the processor's prefetcher allows it,
- * more memory requests are then in flight.
+ * Reads the bytes as four streams of a quarter each. If the processor's prefetcher allows it, more
+ * memory requests are then in flight.
  */
 export function read_streams(from: usize, to: usize, times: i32): i32 {
   let s0 = i64x2.splat(0);

@@ -1,7 +1,8 @@
 /** The benchmark tab: tokens per second on this device. */
 import { signal } from '@preact/signals';
 import { failureOf, type Failure } from '../backend.ts';
-import { Field, Problem, significant } from '../ui.tsx';
+import { significant } from '../numbers.ts';
+import { Field, Problem } from '../ui.tsx';
 import { runBench, type BenchResult } from './bench.ts';
 import { loaded } from './engine.ts';
 

@@ -3,7 +3,8 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { KeptFile } from '../../../src/web/kept.ts';
 import { failureOf, type Failure } from '../backend.ts';
-import { ConfirmDelete, IconButton, Problem, bytes, onceShown } from '../ui.tsx';
+import { bytes } from '../numbers.ts';
+import { ConfirmDelete, IconButton, Problem, onceShown } from '../ui.tsx';
 import { MOST_MEMORY, deviceMemory, lookAtStorage, nameOf, removeKept, storage } from './device.ts';
 import { loaded } from './engine.ts';
 import { choose, openTab } from './loading-bar.tsx';
@@ -98,7 +99,7 @@ export function DeviceTab() {
           </p>
         )}
         {value?.models.length === 0 && (
-          <p class="hint">No model yet. Those that come from an address are kept, so that they load without a network next time.</p>
+          <p class="hint">No model yet. Models from an address are kept, and load without a network next time.</p>
         )}
         <ul class="choices">
           {value?.models.map((kept) => (

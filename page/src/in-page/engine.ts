@@ -10,6 +10,7 @@ import {
   type Backend,
   type Failure,
   type ModelInfo,
+  type WireMessage,
 } from '../backend.ts';
 import { fitText, roomFor } from '../fit.ts';
 import { newId } from '../tree.ts';
@@ -20,11 +21,14 @@ import { say } from '../status.ts';
  * split model).
  */
 export type ModelFiles = string | readonly File[];
+/** Source of a projector, with which a model sees pictures. */
+export type Projector = string | File;
 
 export interface Loaded {
   readonly model: Model;
   readonly files: ModelFiles;
   readonly name: string;
+  readonly projector?: Projector | undefined;
 }
 
 export interface Loading {
@@ -55,18 +59,25 @@ export async function openFiles(files: ModelFiles, options: LoadOptions): Promis
   return loadModel(sourceOf(files), { ...(contextLength.value === undefined ? {} : { contextLength: contextLength.value }), ...options });
 }
 
+/** A model and its projector by their addresses. */
+export interface ModelAddress {
+  readonly url: string;
+  readonly name: string;
+  readonly projector?: string | undefined;
+}
+
 /** The last address that was loaded, for the next visit to begin with. */
 export const lastAddress = {
-  get: (): { url: string; name: string } | undefined => {
+  get: (): ModelAddress | undefined => {
     try {
-      return (JSON.parse(localStorage.getItem('model') ?? 'null') as { url: string; name: string } | null) ?? undefined;
+      return (JSON.parse(localStorage.getItem('model') ?? 'null') as ModelAddress | null) ?? undefined;
     } catch {
       return undefined;
     }
   },
-  set(url: string, name: string): void {
+  set(address: ModelAddress): void {
     try {
-      localStorage.setItem('model', JSON.stringify({ url, name }));
+      localStorage.setItem('model', JSON.stringify(address));
     } catch {
       // Without storage the next visit begins without a model.
     }
@@ -77,7 +88,7 @@ export const lastAddress = {
  * Loads a model. The previous model stays usable until the new one is ready. A load that is already
  * running is stopped.
  */
-export async function load(files: ModelFiles, name: string): Promise<void> {
+export async function load(files: ModelFiles, name: string, projector?: Projector): Promise<void> {
   loading.value?.stop();
   const controller = new AbortController();
   const mine: Loading = { name, loaded: 0, total: 0, stop: () => controller.abort(new DOMException('stopped', 'AbortError')) };
@@ -87,16 +98,17 @@ export async function load(files: ModelFiles, name: string): Promise<void> {
   say(`Loading ${name}.`);
   try {
     const model = await openFiles(files, {
+      mmproj: projector ?? false, // a projector is chosen, and never comes along
       signal: controller.signal,
       onProgress: (progress) => isMine() && (loading.value = { ...mine, ...progress }),
     });
     if (!isMine()) return void model.dispose();
     const before = loaded.value;
     batch(() => {
-      loaded.value = { model, files, name };
+      loaded.value = { model, files, name, projector };
       loading.value = undefined;
     });
-    if (typeof files === 'string') lastAddress.set(files, name);
+    if (typeof files === 'string' && typeof projector !== 'object') lastAddress.set({ url: files, name, projector });
     say(`${name} is loaded.`);
     await before?.model.dispose();
   } catch (error) {
@@ -106,6 +118,8 @@ export async function load(files: ModelFiles, name: string): Promise<void> {
     else say('Loading was stopped.');
   }
 }
+
+const hasPictures = ({ content }: WireMessage): boolean => typeof content !== 'string' && content.some(({ type }) => type === 'image_url');
 
 async function* answer({ task, options, leaveOut, signal }: AnswerRequest): AsyncGenerator<AnswerPart, AnswerEnd> {
   if (!loaded.value) throw new PageError('No model is loaded yet. Choose one above.');
@@ -120,7 +134,8 @@ async function* answer({ task, options, leaveOut, signal }: AnswerRequest): Asyn
     const { finishReason, promptIds, ids, timings } = await generation.result();
     return end(finishReason, promptIds, ids, timings);
   }
-  const chat = model.chat(task.messages, {
+  const messages = task.messages.some(hasPictures) ? await (await import('./decode.ts')).decoded(task.messages, signal) : task.messages;
+  const chat = model.chat(messages, {
     ...options,
     ...(task.continues ? { continueFinalMessage: true } : {}),
     ...(leaveOut ? { onContextFull: 'shift' } : {}),
@@ -129,6 +144,7 @@ async function* answer({ task, options, leaveOut, signal }: AnswerRequest): Asyn
   for await (const event of chat) {
     // The page runs no tools; people type in the results.
     if (event.type === 'toolResult') continue;
+    if (event.type === 'toolCallDelta') continue;
     if (event.type !== 'toolCall') yield event;
     else yield { type: 'toolCall', call: { id: event.call.id ?? newId(), name: event.call.name, arguments: event.call.arguments } };
   }
@@ -151,6 +167,7 @@ export const backend: Backend = {
             id: loaded.value.name,
             contextLength: loaded.value.model.contextLength,
             chat: loaded.value.model.metadata.has('tokenizer.chat_template'),
+            sees: loaded.value.model.modalities.vision,
           },
         ]
       : [],
@@ -158,5 +175,6 @@ export const backend: Backend = {
   problem: signal(undefined),
   count: (text) => loaded.value?.model.tokenize(text).length ?? 0,
   enlarge: 'load the model with a larger context (under Models)',
+  toSee: 'This model reads no pictures. Load one that does, together with its projector (under Models).',
   answer,
 };

@@ -2,7 +2,11 @@
  * The Hugging Face hub: suggested models, search, files of a repository. It is contacted only when
  * somebody searches or opens a repository.
  */
-import { fileUrl, HUB, listRepo, modelsAmong, partsOf, withoutSlash, type Hub, type Repo } from '../../../src/hub/repository.ts';
+import { fileUrl } from '../../../src/hub/addresses.ts';
+import { modelsAmong, partsOf } from '../../../src/hub/choose-file.ts';
+import { sureHelper } from '../../../src/hub/helper-files.ts';
+import { HUB, withoutSlash, type Hub, type Repo } from '../../../src/hub/repository.ts';
+import { listRepo } from '../../../src/hub/requests.ts';
 import { PageError } from '../backend.ts';
 
 export interface Suggestion {
@@ -12,6 +16,8 @@ export interface Suggestion {
   readonly about: string;
   /** Size of the file. */
   readonly bytes: number;
+  /** The projector of a model that sees. */
+  readonly projector?: ModelFile;
 }
 
 /**
@@ -24,6 +30,14 @@ export const SUGGESTIONS: readonly Suggestion[] = [
     title: 'SmolLM2 135M',
     about: 'The smallest that answers: simple questions, short texts.',
     bytes: 145e6,
+  },
+  {
+    repo: 'ggml-org/SmolVLM-256M-Instruct-GGUF',
+    file: 'SmolVLM-256M-Instruct-Q8_0.gguf',
+    title: 'SmolVLM 256M',
+    about: 'Describes pictures.',
+    bytes: 175e6,
+    projector: { path: 'mmproj-SmolVLM-256M-Instruct-Q8_0.gguf', bytes: 104e6 },
   },
   {
     repo: 'Qwen/Qwen2.5-0.5B-Instruct-GGUF',
@@ -98,14 +112,20 @@ export interface ModelFile {
   readonly bytes: number;
 }
 
-/**
- * The models of a repository, the smallest first. A split model is represented by its first part.
- * @throws QuantletError ERR_DOWNLOAD
- */
-export async function filesOf(repo: string): Promise<readonly ModelFile[]> {
+/** Files of a repository, the smallest first. A split model is represented by its first part. */
+export interface RepoFiles {
+  readonly models: readonly ModelFile[];
+  readonly projectors: readonly ModelFile[];
+}
+
+/** @throws QuantletError ERR_DOWNLOAD */
+export async function filesOf(repo: string): Promise<RepoFiles> {
   const files = await listRepo(hub(), repoOf(repo));
   const sizes = new Map(files.map(({ path, size }) => [path, size]));
-  return modelsAmong(files, repo)
-    .map(({ path }) => ({ path, bytes: partsOf(path).reduce((sum, part) => sum + (sizes.get(part) ?? 0), 0) }))
-    .sort((a, b) => a.bytes - b.bytes);
+  const sized = (list: readonly { readonly path: string }[]): ModelFile[] =>
+    list
+      .map(({ path }) => ({ path, bytes: partsOf(path).reduce((sum, part) => sum + (sizes.get(part) ?? 0), 0) }))
+      .sort((a, b) => a.bytes - b.bytes);
+  const isProjector = (path: string): boolean => path.endsWith('.gguf') && sureHelper(path.split('/').at(-1)!) === 'a projector';
+  return { models: sized(modelsAmong(files, repo)), projectors: sized(files.filter(({ path }) => isProjector(path))) };
 }

@@ -32,7 +32,7 @@ function Welcome({ conversation }: { conversation: Conversation }) {
       {!loading.value && (
         <div class="row">
           {last && last.url !== SHIPPED.url && (
-            <button type="button" class="primary" onClick={() => void choose(last.url, last.name)}>
+            <button type="button" class="primary" onClick={() => void choose(last.url, last.name, last.projector)}>
               {last.name} again
             </button>
           )}
@@ -64,7 +64,7 @@ void start({
     const models = files.filter(({ name }) => /\.gguf$/i.test(name));
     if (models.length === 0) return false;
     modelsOpen.value = true;
-    chooseFiles(models);
+    void chooseFiles(models);
     return true;
   },
 });

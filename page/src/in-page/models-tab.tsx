@@ -5,14 +5,15 @@ import { useEffect, useRef } from 'preact/hooks';
 import { failureOf, nameOnPage, type Failure } from '../backend.ts';
 import { readDraft, writeDraft } from '../drafts.ts';
 import { BoundedNumber } from '../number-field.tsx';
-import { Problem, bytes, count, isFocusLost, onceShown } from '../ui.tsx';
+import { bytes, count } from '../numbers.ts';
+import { Problem, isFocusLost, onceShown } from '../ui.tsx';
 import { memoryFor, nameOf, tooLarge } from './device.ts';
 import { contextLength } from './engine.ts';
-import { SUGGESTIONS, addressOf, filesOf, hubHost, search, type Found, type ModelFile } from './hub.ts';
+import { SUGGESTIONS, addressOf, filesOf, hubHost, search, type Found, type RepoFiles } from './hub.ts';
 import { SHIPPED, choose, chooseFiles } from './loading-bar.tsx';
 
 const CONTEXT = 'Tokens of a conversation at most';
-nameOnPage({ contextLength: `“${CONTEXT}” (under Models)`, chatTemplate: 'the chat template' });
+nameOnPage({ contextLength: `“${CONTEXT}” (under Models)`, chatTemplate: 'the chat template', mmproj: 'the projector' });
 
 function Choice({ title, about, size, onLoad }: { title: string; about?: ComponentChildren; size: number; onLoad: () => void }) {
   const warning = tooLarge(size);
@@ -46,8 +47,9 @@ const kept = (key: string): { text: Signal<string>; set(value: string): void } =
 };
 const query = kept('hub search');
 const address = kept('model address');
+const projectorAddress = kept('projector address');
 const found = signal<readonly Found[] | undefined>(undefined);
-const opened = signal<{ repo: string; files: readonly ModelFile[] } | undefined>(undefined);
+const opened = signal<{ repo: string; files: RepoFiles } | undefined>(undefined);
 
 /**
  * Runs one hub action at a time and reports its failure. `shown` runs after the page shows the
@@ -71,8 +73,10 @@ function useAttempt(shown: () => void) {
   return { busy, failure, attempt };
 }
 
-/** Models in a repository of the hub. */
-function RepositoryFiles({ repo, files, onBack }: { repo: string; files: readonly ModelFile[]; onBack: (() => void) | undefined }) {
+/** Models in a repository of the hub. Its smallest projector is loaded with each of them. */
+function RepositoryFiles({ repo, files, onBack }: { repo: string; files: RepoFiles; onBack: (() => void) | undefined }) {
+  const { models, projectors } = files;
+  const projector = projectors.at(0);
   return (
     <>
       <p class="row">
@@ -83,14 +87,17 @@ function RepositoryFiles({ repo, files, onBack }: { repo: string; files: readonl
           </button>
         )}
       </p>
-      {files.length === 0 && <p class="hint">There is no GGUF model in it.</p>}
+      {models.length === 0 && <p class="hint">There is no GGUF model in it.</p>}
       <ul class="choices">
-        {files.map(({ path, bytes: size }) => (
+        {models.map(({ path, bytes: size }) => (
           <Choice
             key={path}
             title={nameOf(path)}
-            size={size}
-            onLoad={() => void choose(addressOf(repo, path), nameOf(path).replace(/-00001-of-\d{5}$/, ''))}
+            about={projector && `Reads pictures, with ${nameOf(projector.path)}.`}
+            size={size + (projector?.bytes ?? 0)}
+            onLoad={() =>
+              void choose(addressOf(repo, path), nameOf(path).replace(/-00001-of-\d{5}$/, ''), projector && addressOf(repo, projector.path))
+            }
           />
         ))}
       </ul>
@@ -191,8 +198,8 @@ export function ModelsTab() {
               key={one.repo}
               title={one.title}
               about={one.about}
-              size={one.bytes}
-              onLoad={() => void choose(addressOf(one.repo, one.file), one.title)}
+              size={one.bytes + (one.projector?.bytes ?? 0)}
+              onLoad={() => void choose(addressOf(one.repo, one.file), one.title, one.projector && addressOf(one.repo, one.projector.path))}
             />
           ))}
         </ul>
@@ -208,7 +215,7 @@ export function ModelsTab() {
               multiple
               accept=".gguf"
               onChange={({ currentTarget: input }) => {
-                if (input.files?.length) chooseFiles([...input.files]);
+                if (input.files?.length) void chooseFiles([...input.files]);
                 input.value = '';
               }}
             />
@@ -217,7 +224,7 @@ export function ModelsTab() {
             class="row grow"
             onSubmit={(event) => {
               event.preventDefault();
-              void choose(address.text.value, nameOf(address.text.value));
+              void choose(address.text.value, nameOf(address.text.value), projectorAddress.text.value || undefined);
             }}
           >
             <input
@@ -229,10 +236,21 @@ export function ModelsTab() {
               value={address.text.value}
               onInput={(event) => address.set(event.currentTarget.value)}
             />
+            <input
+              type="url"
+              class="grow"
+              aria-label="Address of its projector, if it reads pictures"
+              placeholder="and its projector’s, to read pictures"
+              value={projectorAddress.text.value}
+              onInput={(event) => projectorAddress.set(event.currentTarget.value)}
+            />
             <button type="submit">Load</button>
           </form>
         </div>
-        <p class="hint">Of a split model choose all parts at once, or give the address of the first.</p>
+        <p class="hint">
+          For a split model, choose all parts at once, or give the address of the first part. A model that reads pictures has a second file,
+          its projector (mmproj): choose both at once.
+        </p>
         <BoundedNumber
           label={CONTEXT}
           hint="More take more memory. Empty: what the model was made for, but at most 4096."

@@ -1,7 +1,7 @@
 /**
  * llama.cpp's draft-simple: a small second model with the same vocabulary predicts the next tokens.
  */
-import type { ModelInternals } from '../../engine/model-internals.ts';
+import type { ModelInternals } from '../../run/model-internals.ts';
 import { QuantletError } from '../../errors.ts';
 import type { Drafter } from './drafter.ts';
 import type { DraftSimpleOptions } from './options.ts';

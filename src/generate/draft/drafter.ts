@@ -2,7 +2,7 @@
  * Interfaces between drafts and the loop that generates. Every drafted token is verified, so
  * results never depend on drafts.
  */
-import type { Slot } from '../../engine/slots.ts';
+import type { Slot } from '../../run/slots.ts';
 import type { GenerateSpeculation } from './options.ts';
 
 /** A method of drafting, for one sequence. */

@@ -5,7 +5,7 @@
  * allowance. Results do not depend on this. Costs are in plain tokens: the time of one token
  * without a draft.
  */
-import type { StepCosts } from '../../engine/step-costs.ts';
+import type { StepCosts } from '../../run/step-costs.ts';
 
 export interface Latch {
   /** Number of drafted tokens that the next step should verify, at most `most`; 0: none. */

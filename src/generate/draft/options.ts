@@ -5,7 +5,7 @@ import type { ModelSource } from '../../io/model-files.ts';
 import { checkOptions, KIND, type Kind, type Kinds } from '../../options.ts';
 
 export interface DraftSimpleOptions {
-  /** Most tokens of a draft. Default 3. */
+  /** Maximum number of tokens of a draft. Default 3. */
   nMax?: number | undefined;
   /** Shorter drafts are not used. Default 0. */
   nMin?: number | undefined;
@@ -16,9 +16,9 @@ export interface DraftSimpleOptions {
 export interface NgramSimpleOptions {
   /** Number of last tokens that must have occurred before. Default 12. */
   sizeN?: number | undefined;
-  /** Most tokens of a draft, taken from after the earlier occurrence. Default 48. */
+  /** Maximum number of tokens of a draft, taken from after the earlier occurrence. Default 48. */
   sizeM?: number | undefined;
-  /** Least number of earlier occurrences. Default 1. */
+  /** Minimum number of earlier occurrences. Default 1. */
   minHits?: number | undefined;
 }
 
@@ -27,7 +27,7 @@ export interface NgramModOptions {
   nMatch?: number | undefined;
   /** Drafts that cannot reach this length are not used. Default 48. */
   nMin?: number | undefined;
-  /** Most tokens of a draft. Default 64. */
+  /** Maximum number of tokens of a draft. Default 64. */
   nMax?: number | undefined;
 }
 
@@ -111,7 +111,7 @@ function typesOf(type: unknown): SpeculationType[] {
   if (unknown >= 0)
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
-      `speculation: type is ${tell(given[unknown])}; expected none, or one or several of ${SPECULATION_TYPES.join(', ')}`,
+      `speculation: type is ${tell(given[unknown])}; expected none, or one or more of ${SPECULATION_TYPES.join(', ')}`,
     );
   return SPECULATION_TYPES.filter((one) => given.includes(one));
 }
@@ -174,12 +174,12 @@ export function generateLimits(loaded: SpeculationLimits | undefined, options: G
   if (longestDraft(limits) > longestDraft(base))
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
-      `speculation: a draft would have ${longestDraft(limits)} tokens, the model was loaded for ${longestDraft(base)} at most; ask for fewer or load it for more`,
+      `speculation: a draft would have ${longestDraft(limits)} tokens; expected at most ${longestDraft(base)}, as the model was loaded: ask for fewer, or load it for more`,
     );
   return limits;
 }
 
-/** Most tokens of a draft. */
+/** Maximum number of tokens of a draft. */
 export function longestDraft({ types, draft, ngramSimple, ngramMod }: SpeculationLimits): number {
   return Math.max(
     0,

@@ -3,9 +3,9 @@
  * the sampler draws position by position, as it would without drafts. A token's logits have the
  * same bits alone and in a step of many tokens, so ids, text and log probabilities are the same.
  */
-import type { ModelInternals } from '../../engine/model-internals.ts';
-import type { Scheduler } from '../../engine/scheduler.ts';
-import type { Slots } from '../../engine/slots.ts';
+import type { ModelInternals } from '../../run/model-internals.ts';
+import type { Scheduler } from '../../run/scheduler.ts';
+import type { Slots } from '../../run/slots.ts';
 import { QuantletError } from '../../errors.ts';
 import type { Tokenizer } from '../../tokenize/tokenizer.ts';
 import { createDraftSimple } from './draft-simple.ts';

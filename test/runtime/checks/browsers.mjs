@@ -3,7 +3,7 @@
 import { BUILDS, golden } from '../lib/consumer.mjs';
 import { launchChromium, launchFirefox, launchWebKit } from '../lib/drivers.mjs';
 import { judge } from '../lib/judge.mjs';
-import { modelUrl, site } from '../lib/site.mjs';
+import { modelUrl, site, vision } from '../lib/site.mjs';
 
 const every = [
   {},
@@ -14,12 +14,12 @@ const every = [
 ];
 
 /**
- * Situations: how the page is opened, the loads that run in it, and what the first (default) load
- * must have chosen.
+ * Situations: how the page is opened, the loads that run in it, if pictures are decoded and
+ * answered, and what the first (default) load must have chosen.
  */
 const SITUATIONS = {
-  isolated: { query: 'coi=1', runs: every, builds: BUILDS, threaded: true },
-  'not isolated': { query: '', runs: every, builds: BUILDS, threaded: false },
+  isolated: { query: 'coi=1', runs: every, builds: BUILDS, vision, threaded: true },
+  'not isolated': { query: '', runs: every, builds: BUILDS, vision, threaded: false },
   "CSP script-src 'self' 'wasm-unsafe-eval'; worker-src 'self' blob:": {
     query: `coi=1&csp=${encodeURIComponent("script-src 'self' 'wasm-unsafe-eval'; worker-src 'self' blob:")}`,
     runs: [{}],
@@ -52,11 +52,9 @@ const row = (name, launch, { situations = Object.keys(SITUATIONS), isolates = tr
         const result = judge({ ...out, kernels: Object.keys(out.kernels).length ? out.kernels : { simd: reference } }, reference);
         const chosen = out.models[0];
         if (chosen.build.endsWith('-threads') !== (threaded && isolates)) result.faults.push(`by itself it chose ${chosen.build}`);
-        return {
-          ...result,
-          version: browser.version,
-          checked: `${Object.keys(out.kernels).length ? `kernels of ${Object.keys(out.kernels).length} builds, ` : ''}model ${out.models.length} times, by itself ${chosen.build}`,
-        };
+        const { length } = Object.keys(out.kernels);
+        const checked = length ? result.checked : `model ${out.models.length} times`;
+        return { ...result, version: browser.version, checked: `${checked}, by itself ${chosen.build}` };
       } finally {
         await browser?.close();
         await server.close();

@@ -9,7 +9,7 @@ import { freePort } from '../lib/wait.mjs';
 const template =
   "{% for t in tools or [] %}{{ t | tojson }}\n{% endfor %}{% for m in messages %}{{ m.role + ': ' + (m.content or '') + '\\n' }}{% for c in m.tool_calls or [] %}{{ c.function | tojson }}{% endfor %}{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
 
-const PACKAGES = ['@anthropic-ai/sdk', 'openai', 'ai', '@langchain/openai', '@openai/agents'];
+const PACKAGES = ['@anthropic-ai/sdk', 'openai', 'ai', '@langchain/openai', '@langchain/ollama', 'ollama', '@openai/agents'];
 const versionOf = (name) => JSON.parse(readFileSync(join(here, 'node_modules', name, 'package.json'), 'utf8')).version;
 
 export const clients = [

@@ -6,23 +6,32 @@ import { build } from 'esbuild';
 import { app, golden, here, project, run, start, tool } from '../lib/consumer.mjs';
 import { judge } from '../lib/judge.mjs';
 import { greedyFault } from '../lib/portable.mjs';
+import { bundleDecoder, visionFolder, visionGolden, visionModel, visionProjector } from '../lib/vision.mjs';
+import { serve } from '../lib/server.mjs';
 import { freePort, STEP_MS, until } from '../lib/wait.mjs';
 
 export const workerd = () => tool('@cloudflare/workerd-linux-64/bin/workerd');
 export const version = async () => (await run(workerd(), ['--version'])).stdout.trim().replace(/^workerd /, '');
 const kinds = { js: 'esModule', mjs: 'esModule', wasm: 'wasm', bin: 'data' };
 
-/** workerd's configuration for the modules of a folder. The first one is the worker. */
-export function configure(folder, main, port) {
+/**
+ * workerd's configuration for the modules of a folder. The first one is the worker.
+ * @param vars texts in the worker's environment
+ */
+export function configure(folder, main, port, vars = {}) {
   const modules = [main, ...readdirSync(folder).filter((f) => f !== main && kinds[f.split('.').at(-1)])];
   const config = `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
-  services = [(name = "main", worker = .worker)],
+  services = [(name = "main", worker = .worker), (name = "net", network = (allow = ["public", "private", "local"]))],
   ${port ? `sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")],` : ''}
 );
 const worker :Workerd.Worker = (
   compatibilityDate = "2026-01-01",
   compatibilityFlags = ["enable_request_signal"],
+  globalOutbound = "net",
+  bindings = [${Object.entries(vars)
+    .map(([name, text]) => `(name = "${name}", text = "${text}")`)
+    .join(', ')}],
   modules = [${modules.map((f) => `(name = "${f}", ${kinds[f.split('.').at(-1)]} = embed "${f}")`).join(', ')}],
 );
 `;
@@ -49,6 +58,10 @@ const everyBuild = {
     const folder = join(app, 'workerd-test');
     mkdirSync(folder, { recursive: true });
     copyFileSync(join(here, 'lib/portable.mjs'), join(folder, 'portable.src.mjs'));
+    await bundleDecoder(folder);
+    mkdirSync(join(folder, 'files'), { recursive: true });
+    copyFileSync(join(visionFolder, visionModel), join(folder, 'files/seeing.bin'));
+    copyFileSync(join(visionFolder, visionProjector), join(folder, 'files/mmproj.bin'));
     writeFileSync(
       join(folder, 'main.src.mjs'),
       `
@@ -56,10 +69,14 @@ const everyBuild = {
       import simd from 'quantlet/wasm/simd.wasm';
       import relaxed from 'quantlet/wasm/relaxed.wasm';
       import bytes from 'quantlet/models/tiny-stories-q4_0.bin';
-      import { runAll } from './portable.src.mjs';
+      import seeing from './files/seeing.bin';
+      import mmproj from './files/mmproj.bin';
+      import { decodeImage } from './decode.mjs';
+      import { runAll, runPictures } from './portable.src.mjs';
       export default {
         async test() {
           const out = await runAll({ loadModel, source: bytes, golden: ${JSON.stringify(golden)}, modules: { simd, relaxed }, runs: [{}, { wasm: simd }, { wasm: relaxed }] });
+          out.pictures = await runPictures({ loadModel, decodeImage, source: seeing, mmproj, golden: ${JSON.stringify(visionGolden)} });
           const model = await loadModel(bytes);
           out.memoryBytes = model.stats.memoryBytes;
           console.log('RESULT ' + JSON.stringify(out));
@@ -95,7 +112,9 @@ const wrangled = {
       env: { WRANGLER_SEND_METRICS: 'false', CI: '1' },
     });
     const port = await freePort();
-    configure(out, 'index.js', port);
+    const files = await serve({ '/vision/': visionFolder });
+    const [MODEL, MMPROJ] = [visionModel, visionProjector].map((name) => `${files.origin}/vision/${name}`);
+    configure(out, 'index.js', port, { MODEL, MMPROJ });
     const server = await start(workerd(), ['serve', '--verbose', 'config.capnp'], /listening|started|/, { cwd: out });
     try {
       const faults = [];
@@ -131,15 +150,22 @@ const wrangled = {
         faults.push(
           `${ids.length} tokens came in ${reads} pieces within ${(last - first).toFixed(1)} ms: not streamed (pieces may hold a few events, where the reader is slower)`,
         );
+      const picture = Buffer.from(visionGolden.pictures['shapes.png'].data, 'base64');
+      const post = (body) => fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body, signal: AbortSignal.timeout(STEP_MS) });
+      const [seen, broken] = [await post(picture), await post('no picture')];
+      const [said, { code }] = [await seen.text(), await broken.json()];
+      if (!seen.ok || said === '') faults.push(`the answer to a picture is ${seen.status}, ${JSON.stringify(said.slice(0, 200))}`);
+      if (code !== 'ERR_IMAGE_INVALID') faults.push(`what is no picture gives ${code}`);
       return {
         faults,
         version: await version(),
         relaxed: 'yes',
         threads: 'no',
-        checked: `${ids.length} events in ${reads} pieces over ${(last - first).toFixed(0)} ms`,
+        checked: `a picture; ${ids.length} events in ${reads} pieces over ${(last - first).toFixed(0)} ms`,
       };
     } finally {
       await server.stop();
+      await files.close();
     }
   },
 };

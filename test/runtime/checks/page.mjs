@@ -10,7 +10,9 @@ import { serve } from '../lib/server.mjs';
 import { shots, visitor } from '../lib/page-visitor.mjs';
 import { useKeys, useModelKeys } from '../lib/page-keys.mjs';
 import { useBounds, useDrafts, useFull, useMigration, useVersions } from '../lib/page-keeps.mjs';
+import { useInPagePictures, usePictures, withCamera } from '../lib/page-pictures.mjs';
 import { useReturn, useTabs } from '../lib/page-tabs.mjs';
+import { visionFolder, visionModel, visionProjector } from '../lib/vision.mjs';
 import { hub, useAway, useFiles, useFormulas, useHub, useLong, useUpdates } from '../lib/page-visits.mjs';
 
 const WIDE = { width: 1280, height: 860 };
@@ -279,7 +281,11 @@ const BROWSERS = { Chromium: launchTabs, Firefox: launchFirefox };
  * Runs `use` with a server of scripted answers that can stop and start again at its address.
  * `more`: further arguments.
  */
-async function withServer(use, ...more) {
+function withServer(use, ...more) {
+  return withServerOf(model, use, ...more);
+}
+
+async function withServerOf(model, use, ...more) {
   cpSync(join(here, 'lib/scripted-server.mjs'), join(app, 'scripted-server.mjs'));
   const serveAt = (port) => start(process.execPath, [join(app, 'scripted-server.mjs'), model, port, ...more], /port (\d+)/);
   let server = await serveAt('0');
@@ -337,6 +343,19 @@ const keys = Object.entries(BROWSERS).map(([browser, launch]) => ({
   run: () => withServer(({ origin }) => visitOnce(launch, `keys ${browser}`, origin, useKeys), 'two'),
 }));
 
+const pictures = Object.entries(BROWSERS).map(([browser, launch]) => ({
+  name: `pictures on the page of quantlet serve, ${browser}`,
+  run() {
+    const files = [visionModel, visionProjector].map((name) => join(visionFolder, name));
+    const tour = async (hands) => {
+      await withCamera(hands);
+      await hands.page.reload();
+      await usePictures(hands);
+    };
+    return withServerOf(files[0], ({ origin }) => visit(launch, `pictures ${browser}`, origin, tour), files[1]);
+  },
+}));
+
 /**
  * Gzipped bytes of a first visit, without the engine and kernels, which come with the first model.
  */
@@ -388,4 +407,23 @@ const inPage = Object.entries(BROWSERS).map(([browser, launch]) => ({
   },
 }));
 
-export const pages = [...served, ...keeps, ...keys, ...inPage];
+const inPagePictures = Object.entries(BROWSERS).map(([browser, launch]) => ({
+  name: `pictures in examples/browser, ${browser}`,
+  async run() {
+    const folder = await (built ??= buildExample());
+    const server = await serve({ '/': folder, '/vision/': visionFolder });
+    const files = [visionModel, visionProjector].map((name) => `${server.origin}/vision/${name}`);
+    const assets = join(folder, 'assets');
+    // The name of a PNG chunk tells code for pictures.
+    const code = readdirSync(assets).filter((name) => name.endsWith('.js') && readFileSync(join(assets, name), 'utf8').includes('IDAT'));
+    const tour = (hands) =>
+      useInPagePictures(hands, files, () => server.requests.some(({ path }) => code.includes(path.split('/').at(-1))));
+    try {
+      return await visitOnce(launch, `in-page pictures ${browser}`, server.origin, tour);
+    } finally {
+      await server.close();
+    }
+  },
+}));
+
+export const pages = [...served, ...pictures, ...keeps, ...keys, ...inPage, ...inPagePictures];

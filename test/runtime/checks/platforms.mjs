@@ -1,6 +1,6 @@
 // arm64 under QEMU and Windows under Wine: the package's main jobs, compared with the results of
 // this machine's own Node.
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { app, here, model, root } from '../lib/consumer.mjs';
 import { arm64, begin, ended, told, windows, windowsWithVitest } from '../lib/platforms.mjs';
@@ -149,12 +149,16 @@ const vitest = (name, open, files, flags = []) => ({
     const args = [join(root, 'node_modules/vitest/vitest.mjs'), 'run', `--root=${root}`, ...LIMITS, ...flags, ...files];
     const { code, stdout, stderr } = await ended(platform, args, { cwd: prepare(name.replaceAll(',', '')), timeout: LIMIT_MS });
     const plain = `${stderr}${stdout}`.replace(/\x1b\[[0-9;]*m/g, '');
+    const log = join(here, `node_modules/.platforms/${name}.log`);
+    writeFileSync(log, plain);
     const [, passed, failed] = /^(\d+) passed, (\d+) failed$/m.exec(plain) ?? [];
     const listed = plain.match(/^(?:passes, though|\d+ tests that cannot pass on Windows).*$/gm) ?? [];
     const faults =
       code === 0 && failed === '0' && Number(passed) > 0
         ? []
-        : [`vitest ended with ${code}: ${(plain.match(/^ *FAIL .*$/gm) ?? []).join('; ')} ${plain.trim().slice(-1500)}`];
+        : [
+            `vitest ended with ${code}: ${(plain.match(/^ *FAIL .*$/gm) ?? []).join('; ')} ${plain.trim().slice(-1500)} (all of it: ${log})`,
+          ];
     const checked = [`${passed} tests of ${files.join(' ')} (${today})`, ...listed].join('; ');
     return { faults, version: platform.version, relaxed: 'yes', threads: 'yes', checked };
   },

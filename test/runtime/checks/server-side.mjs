@@ -4,7 +4,8 @@ import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { loadModel } from 'quantlet';
-import { runAll, runModel, withThreads } from './portable.mjs';
+import { decodeImage } from './decode.mjs';
+import { runAll, runModel, runPictures, withThreads } from './portable.mjs';
 
 const golden = JSON.parse(readFileSync(new URL('./golden.json', import.meta.url), 'utf8'));
 const source = process.argv[2];
@@ -25,5 +26,7 @@ for (const { build } of runs.filter((run) => run.build)) {
   modules[build] ??= await WebAssembly.compile(build.endsWith('-threads') ? withThreads(bytes) : bytes);
 }
 const out = await runAll({ loadModel, source, golden, modules, runs });
+const pictures = JSON.parse(readFileSync(new URL('./vision.json', import.meta.url), 'utf8'));
+out.pictures = await runPictures({ loadModel, decodeImage, ...pictures });
 out.models.push({ ...first, build: 'default' });
 console.log(JSON.stringify(out));

@@ -1,10 +1,14 @@
 // Node 20 to 26, Deno and Bun.
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { app, here, model, project, run, tool } from '../lib/consumer.mjs';
 import { judge } from '../lib/judge.mjs';
+import { bundleDecoder, visionFolder, visionGolden, visionModel, visionProjector } from '../lib/vision.mjs';
 
-function prepare() {
+async function prepare() {
+  await bundleDecoder(app);
+  const [source, mmproj] = [visionModel, visionProjector].map((name) => join(visionFolder, name));
+  writeFileSync(join(app, 'vision.json'), JSON.stringify({ source, mmproj, golden: visionGolden }));
   copyFileSync(join(here, 'lib/portable.mjs'), join(app, 'portable.mjs'));
   copyFileSync(join(here, 'golden.json'), join(app, 'golden.json'));
   for (const file of ['server-side.mjs', 'hub-side.mjs']) copyFileSync(join(here, 'checks', file), join(app, file));
@@ -16,10 +20,19 @@ async function example(name, command, args) {
   if (!story.test(stdout)) throw new Error(`examples/${name} printed ${JSON.stringify(stdout.slice(0, 200))}, expected a story`);
 }
 
+/** The Node example that answers about a picture. */
+async function pictureExample() {
+  const picture = join(app, 'shapes.png');
+  writeFileSync(picture, Buffer.from(visionGolden.pictures['shapes.png'].data, 'base64'));
+  const files = [visionModel, visionProjector].map((name) => join(visionFolder, name));
+  const { stdout } = await run(process.execPath, ['picture.mjs', ...files, picture], { cwd: project('node') });
+  if (stdout.trim() === '') throw new Error('examples/node/picture.mjs printed nothing');
+}
+
 const row = (name, command, before, extra, facts) => ({
   name,
   async run(reference) {
-    prepare();
+    await prepare();
     const { stdout } = await run(command(), [...before, join(app, 'server-side.mjs'), model]);
     const result = judge(JSON.parse(stdout.trim().split('\n').at(-1)), reference);
     const { stdout: hub } = await run(command(), [...before, join(app, 'hub-side.mjs'), model]);
@@ -43,7 +56,10 @@ export const servers = [
       `Node ${machine} (the machine's)`,
       () => process.execPath,
       [],
-      () => example('node', process.execPath, ['index.mjs']),
+      async () => {
+        await example('node', process.execPath, ['index.mjs']);
+        await pictureExample();
+      },
       machine === '20' ? { relaxed: 'by flag' } : {},
     ),
     isReference: true,

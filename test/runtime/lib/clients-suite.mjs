@@ -6,9 +6,11 @@ import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { AIMessage, HumanMessage, SystemMessage, ToolMessage } from '@langchain/core/messages';
+import { ChatOllama, Ollama as OllamaText } from '@langchain/ollama';
 import { ChatOpenAI } from '@langchain/openai';
 import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, setTracingDisabled, tool as agentTool } from '@openai/agents';
 import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
+import { Ollama } from 'ollama';
 import OpenAI from 'openai';
 
 const url = process.argv[2];
@@ -103,9 +105,13 @@ async function agents(chat) {
   isCity(asked[0], 'the call');
 }
 
-async function langchain(options) {
+const langchainOpenAI = (options) => {
   const configuration = { baseURL: `${url}/v1` };
-  const chat = new ChatOpenAI({ model, apiKey: 'key', temperature: 0, maxTokens: 60, maxRetries: 0, configuration, ...options });
+  return new ChatOpenAI({ model, apiKey: 'key', temperature: 0, maxTokens: 60, maxRetries: 0, configuration, ...options });
+};
+
+/** @param options.choosesTools whether the library sends tool_choice */
+async function langchain(chat, { choosesTools = true } = {}) {
   const messages = [new SystemMessage('Be kind.'), new HumanMessage('Tell me a story')];
   const first = await chat.invoke(messages);
   isText(first.text, 'the first turn');
@@ -114,14 +120,71 @@ async function langchain(options) {
   for await (const chunk of await chat.stream(messages)) text += chunk.text;
   isText(text, 'the stream');
   const tools = [{ type: 'function', function: { name: 'weather', parameters: schema } }];
-  // Its Responses mode drops tool_choice, so the call is written here.
+  // Some drop tool_choice; then the call is written here.
   const call = { id: 'call_1', name: 'weather', args: { city: 'Oslo' } };
-  const called = options.useResponsesApi
-    ? new AIMessage({ content: '', tool_calls: [call] })
-    : await chat.bindTools(tools, { tool_choice: 'required' }).invoke(messages);
+  const called = choosesTools
+    ? await chat.bindTools(tools, { tool_choice: 'required' }).invoke(messages)
+    : new AIMessage({ content: '', tool_calls: [call] });
   isCity(called.tool_calls?.[0]?.args, 'the call');
   const result = new ToolMessage({ content: 'snow', tool_call_id: called.tool_calls[0].id });
   isText((await chat.invoke([...messages, called, result])).text, 'after the tool');
+}
+
+/** With Ollama's own client: every method that this server answers, and errors of the others. */
+async function ollama(client) {
+  const messages = [{ role: 'user', content: 'Tell me a story' }];
+  const ask = { model, options: { temperature: 0, num_predict: 40 } };
+  const whole = await client.chat({ ...ask, messages });
+  isText(whole.message.content, 'the answer');
+  same([whole.model, whole.done, whole.eval_count], [model, true, 40], 'the last line');
+  let streamed = '';
+  for await (const { message } of await client.chat({ ...ask, messages, stream: true })) streamed += message.content;
+  same(streamed, whole.message.content, 'the stream');
+  const tools = [{ type: 'function', function: { name: 'weather', description: 'Tells the weather.', parameters: schema } }];
+  const call = { function: { name: 'weather', arguments: { city: 'Oslo' } } };
+  const talk = [
+    ...messages,
+    { role: 'assistant', content: '', tool_calls: [call] },
+    { role: 'tool', tool_name: 'weather', content: 'snow' },
+  ];
+  isText((await client.chat({ ...ask, messages: talk, tools })).message.content, 'after the tool');
+  isCity(
+    JSON.parse((await client.chat({ ...ask, messages, format: schema, options: { ...ask.options, num_predict: 100 } })).message.content),
+    'the object',
+  );
+  const first = await client.generate({ ...ask, prompt: 'Tell me a story', system: 'Be kind.' });
+  isText(first.response, 'the completion');
+  isText((await client.generate({ ...ask, prompt: 'Go on', context: first.context })).response, 'with a context');
+  let raw = '';
+  for await (const { response } of await client.generate({ ...ask, prompt: 'Once upon a time', raw: true, stream: true })) raw += response;
+  isText(raw, 'the raw completion');
+  const templated = await client.generate({ ...ask, prompt: 'a', template: 'Once upon a {{ .Prompt }} time' });
+  isText(templated.response, 'with a template');
+  const { models } = await client.list();
+  same(models.length, 1, 'models');
+  same(
+    (await client.ps()).models.map(({ name }) => name),
+    [models[0].name],
+    'running models',
+  );
+  const { details, model_info: info, capabilities } = await client.show({ model: models[0].name });
+  same([details.format, info['general.architecture'], capabilities.includes('completion')], ['gguf', 'llama', true], 'the description');
+  const failure = (promise) =>
+    promise.then(
+      () => 'none',
+      ({ name, status_code: status, message }) => `${name} ${status} ${message}`,
+    );
+  for (const [promise, want] of [
+    [client.pull({ model: 'hf.co/a/b' }), /^ResponseError 501 .*--models-pull/],
+    [client.create({ model: 'b', from: 'a' }), /^ResponseError 501 /],
+    [client.delete({ model: 'a' }), /^ResponseError 501 /],
+    [client.generate({ ...ask, prompt: 'a', images: ['aGk='] }), /^ResponseError 400 'images' is /],
+    [client.embed({ model, input: 'a' }), /^ResponseError 400 /],
+  ]) {
+    const got = await failure(promise);
+    if (!want.test(got)) throw new Error(`the error is ${got}, want ${want}`);
+  }
+  client.abort();
 }
 
 const anthropicBy = (fetch) => new Anthropic({ apiKey: 'key', baseURL: url, maxRetries: 0, fetch });
@@ -199,8 +262,18 @@ const checks = {
   '@ai-sdk/openai, chat': () => aiSdk(createOpenAI({ apiKey: 'key', baseURL: `${url}/v1` }).chat(model)),
   '@ai-sdk/anthropic': () => aiSdk(createAnthropic({ apiKey: 'key', baseURL: `${url}/v1` })(model)),
   '@ai-sdk/openai-compatible': () => aiSdk(createOpenAICompatible({ name: 'quantlet', apiKey: 'key', baseURL: `${url}/v1` })(model)),
-  '@langchain/openai, chat': () => langchain({}),
-  '@langchain/openai, responses': () => langchain({ useResponsesApi: true }),
+  '@langchain/openai, chat': () => langchain(langchainOpenAI({})),
+  '@langchain/openai, responses': () => langchain(langchainOpenAI({ useResponsesApi: true }), { choosesTools: false }),
+  async '@langchain/ollama'() {
+    const options = { model, baseUrl: url, temperature: 0, numPredict: 60, maxRetries: 0 };
+    const chat = new ChatOllama(options);
+    await langchain(chat, { choosesTools: false });
+    const { usage_metadata: usage } = await chat.invoke('Tell me a story');
+    same(usage.input_tokens > 5 && usage.output_tokens === 60, true, `usage ${JSON.stringify(usage)}`);
+    isCity(await chat.withStructuredOutput(schema, { method: 'jsonSchema' }).invoke('Weather?'), 'the object');
+    isText(await new OllamaText(options).invoke('Tell me a story'), 'the text');
+  },
+  ollama: () => ollama(new Ollama({ host: url })),
   'OpenAI Agents, responses': () => agents(new OpenAIResponsesModel(new OpenAI({ apiKey: 'key', baseURL: `${url}/v1` }), model)),
   'OpenAI Agents, chat': () => agents(new OpenAIChatCompletionsModel(new OpenAI({ apiKey: 'key', baseURL: `${url}/v1` }), model)),
 };

@@ -30,6 +30,9 @@ export function judge(out, reference) {
       if (!(Math.abs(value - against.dots[name]) <= DOT_TOLERANCE * scale))
         faults.push(`${build} ${name}: ${value}, in the reference ${against.dots[name]}`);
   }
+  const { pictures } = out;
+  faults.push(...(pictures?.faults ?? []).map((fault) => `picture ${fault}`));
+  const seen = pictures ? `, ${pictures.decoded} pictures decoded, ${pictures.answered} prompts with pictures` : '';
   const builds = [...new Set(out.models.map((m) => m.build))];
   const threads = Math.max(...out.models.map((m) => m.threads));
   return {
@@ -37,6 +40,6 @@ export function judge(out, reference) {
     kernels: against,
     relaxed: builds.some((b) => /^(relaxed|dotadd)/.test(b)) ? 'yes' : 'no',
     threads: builds.some((b) => b.endsWith('-threads')) ? 'yes' : threads > 1 ? 'yes' : 'no',
-    checked: `kernels of ${Object.keys(out.kernels).length} builds, model ${out.models.length} times`,
+    checked: `kernels of ${Object.keys(out.kernels).length} builds, model ${out.models.length} times${seen}`,
   };
 }

@@ -26,9 +26,9 @@ export async function useDrafts(hands) {
   await typed('');
   await write('not sent');
   await attach(hands, 'pic.txt', 'a text');
-  await attach(hands, 'pic.png', '\0');
+  await attach(hands, 'pic.dat', '\0');
   await see('the name of a file as it is', () =>
-    /The file pic\.png is not text/.test(document.querySelector('.composer [role=alert]')?.textContent),
+    /The file pic\.dat is not text/.test(document.querySelector('.composer [role=alert]')?.textContent),
   );
   await newChat();
   await atComposer('a new chat');

@@ -27,19 +27,22 @@ export function visitor(page, name, faults, origin) {
     const url = request.url();
     if (!/^(data|blob|about):/.test(url) && !url.startsWith(origin)) fault(`a request to ${url}`);
   });
-  const see = (what, look, ...given) => until(`${name}: ${what}`, () => page.evaluate(look, ...given), 30_000);
-  /**
-   * Clicks an element that stands still, is visible and enabled. If that fails, a picture shows the
-   * page.
-   */
-  const click = async (selector) => {
+  /** Runs an action, and leaves a picture of the page if it fails. */
+  const pictured = async (act, words = ({ message }) => message) => {
     try {
-      await page.locator(selector).setTimeout(STEP_MS).click();
+      return await act();
     } catch (error) {
       await page.screenshot({ path: join(shots, `${name}-fault.png`) });
-      throw new Error(`${name}: a click on ${selector}: ${error.message}`, { cause: error });
+      throw new Error(words(error), { cause: error });
     }
   };
+  const see = (what, look, ...given) => pictured(() => until(`${name}: ${what}`, () => page.evaluate(look, ...given), 30_000));
+  /** Clicks an element that stands still, is visible and enabled. */
+  const click = (selector) =>
+    pictured(
+      () => page.locator(selector).setTimeout(STEP_MS).click(),
+      ({ message }) => `${name}: a click on ${selector}: ${message}`,
+    );
   const press = (label) => click(`::-p-aria([name="${label}"][role="button"])`);
   const type = async (selector, text) => {
     await click(selector);
@@ -118,8 +121,11 @@ export function visitor(page, name, faults, origin) {
       });
       if (!seen) fault(`${what} is out of sight`);
     },
-    /** Takes a picture, runs axe, and checks that nothing overflows. */
+    /** Takes a picture, runs axe, and checks that nothing overflows, once nothing slides any more. */
     async look(state) {
+      await see('the page at rest', () =>
+        document.getAnimations().every((a) => a.playState !== 'running' || a.effect?.getComputedTiming().endTime === Infinity),
+      );
       await page.screenshot({ path: join(shots, `${name}-${state}.png`) });
       if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(`${axe()}; undefined`);
       const violations = await page.evaluate(async () =>

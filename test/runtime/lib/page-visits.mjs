@@ -4,7 +4,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 
 /** Drops files on the page, as a hand would: `files` are [name, text] or [name, bytes]. */
-async function drop({ page }, files, upTo = 'drop') {
+export async function drop({ page }, files, upTo = 'drop') {
   await page.evaluate(
     (files, upTo) => {
       const dataTransfer = new DataTransfer();
@@ -28,15 +28,15 @@ const messages = ({ page }) => page.$$eval('.message', (all) => all.length);
 const listState = ({ page }) =>
   page.evaluate(() => (innerWidth >= 800 ? 'beside' : document.querySelector('.sidebar.open') ? 'open' : 'away'));
 /** Waits for a list that a deletion closes. */
-const listClosed = ({ see }) => see('the list to be away', () => innerWidth >= 800 || !document.querySelector('.sidebar.open'));
-async function openList(hands) {
+export const listClosed = ({ see }) => see('the list to be away', () => innerWidth >= 800 || !document.querySelector('.sidebar.open'));
+export async function openList(hands) {
   if ((await listState(hands)) === 'away') await hands.press('Conversations');
 }
 async function closeList(hands) {
   if ((await listState(hands)) === 'open') await hands.press('Close the list');
 }
 
-async function limitTokens({ page, press, type }, limit) {
+export async function limitTokens({ page, press, type }, limit) {
   await press('Settings');
   await type('dialog input[placeholder="no limit"]', limit);
   if (limit === '') await page.keyboard.press('Backspace');
@@ -87,7 +87,9 @@ export async function useFiles(hands) {
     ['picture.png', [0x89, 0x50, 0x4e, 0x47, 0, 0xff]],
   ]);
   await see('the file', () => document.querySelector('.chips')?.textContent.includes('numbers.csv'));
-  await see('why the other one is not there', () => document.querySelector('.composer [role=alert]')?.textContent.includes('not text'));
+  await see('why the other one is not there', () =>
+    document.querySelector('.composer [role=alert]')?.textContent.includes('reads no pictures'),
+  );
   await look('attached');
   await say('How many people?');
   await idle();

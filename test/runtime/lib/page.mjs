@@ -2,13 +2,14 @@
 // loadModel for single cases.
 import { loadModel } from 'quantlet';
 import { download, list, remove } from 'quantlet/hub';
-import { greedyFault, runAll, runModel, withThreads } from './portable.mjs';
+import { decodeImage } from './decode.mjs';
+import { greedyFault, runAll, runModel, runPictures, withThreads } from './portable.mjs';
 
 /**
  * `runs`: options of loadModel; `worker`: URL for createWorker; `wasm`: a build to load from its
- * URL; `builds`: builds whose kernels run.
+ * URL; `builds`: builds whose kernels run; `vision`: arguments of runPictures().
  */
-async function quantletCheck({ golden, source, runs, builds, without = [] }) {
+async function quantletCheck({ golden, source, runs, builds, vision, without = [] }) {
   for (const name of without) delete globalThis.Atomics[name];
   const modules = {};
   const able = new Set();
@@ -25,6 +26,7 @@ async function quantletCheck({ golden, source, runs, builds, without = [] }) {
     .filter(({ build }) => !build || able.has(build))
     .map(({ worker, ...rest }) => ({ ...rest, ...(worker && { createWorker: () => new Worker(worker) }) }));
   const out = await runAll({ loadModel, source, golden, modules, runs: options });
+  if (vision) out.pictures = await runPictures({ loadModel, decodeImage, ...vision });
   out.isolated = globalThis.crossOriginIsolated === true;
   return out;
 }

@@ -31,6 +31,35 @@ export function withThreads(bytes) {
   return shared;
 }
 
+const bytesOf = (base64) => Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+const sha256 = async (bytes) =>
+  Array.from(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+
+/**
+ * Decodes pictures and answers prompts with pictures. Compares pixels with stb_image's and ids with
+ * native's (lib/vision.mjs).
+ */
+export async function runPictures({ loadModel, decodeImage, source, mmproj, golden: { pictures, cases }, options = {} }) {
+  const faults = [];
+  for (const [name, { data, sha256: want }] of Object.entries(pictures)) {
+    const got = await decodeImage(bytesOf(data)).then(
+      ({ rgb }) => sha256(rgb),
+      (error) => error.code ?? String(error),
+    );
+    if (want ? got !== want : !got.startsWith('ERR_IMAGE_')) faults.push(`${name}: ${got}, expected ${want ?? 'a refusal'}`);
+  }
+  const model = await loadModel(source, { mmproj, contextLength: 1024, warmUp: false, ...options });
+  for (const { name, prompt, pictures: shown, prompt_ids: promptIds, greedy } of cases) {
+    const image = (i) => ({ type: 'image', image: bytesOf(pictures[shown[i]].data) });
+    const parts = prompt.split('<__media__>').flatMap((text, i) => (i === 0 ? [text] : [image(i - 1), text]));
+    const answer = await model.generate(parts, { temperature: 0, maxTokens: greedy.ids.length, ignoreEos: true }).result();
+    const fault = answer.promptIds.join() === promptIds.join() ? greedyFault(answer.ids, greedy) : `the prompt is ${answer.promptIds}`;
+    if (fault) faults.push(`${name} on ${model.build}: ${fault}`);
+  }
+  await model.dispose();
+  return { faults, decoded: Object.keys(pictures).length, answered: cases.length };
+}
+
 const fnv = (bytes) => bytes.reduce((h, b) => Math.imul(h ^ b, 16777619) >>> 0, 2166136261).toString(16);
 
 /**

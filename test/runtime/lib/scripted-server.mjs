@@ -1,6 +1,6 @@
 // quantlet serve's handler and page with a model of scripted answers, so that tests can request
 // everything a page must show. Arguments: the model whose tokenizer is used, a port (0: any), `two`
-// for a second model to choose. Prints the port.
+// for a second model to choose, or the model's projector, with which it sees. Prints the port.
 import { createServer } from 'node:http';
 import { loadModel } from 'quantlet';
 import { chatPage, createHandler, createModels, nodeListener } from 'quantlet/openai';
@@ -91,7 +91,11 @@ function answerTo(prompt) {
   return { text: known[said] ?? `You said: ${said}`, ms: 2 };
 }
 
-const model = await loadModel(process.argv[2], { chatTemplate: CHAT_TEMPLATE, threads: 1, warmUp: false });
+const [, , source, port = '0', more] = process.argv;
+const mmproj = more?.endsWith('.gguf') ? more : false;
+const model = await loadModel(source, { mmproj, chatTemplate: CHAT_TEMPLATE, threads: 1, warmUp: false });
+/** Pause before an answer to pictures, in which the page shows that they are read. */
+const READING_MS = 1500;
 
 /** generate() with tokens of four characters. */
 function generate(ids, { signal, maxTokens = Infinity }) {
@@ -99,8 +103,11 @@ function generate(ids, { signal, maxTokens = Infinity }) {
   const result = new Promise((resolve) => (settle = resolve));
   const given = [];
   async function* run() {
-    const { text, ms } = answerTo(model.detokenize(ids, { special: true }));
+    const seen = ids.filter((id) => id < 0).length;
+    const { text: said, ms } = answerTo(model.detokenize(seen > 0 ? ids.filter((id) => id >= 0) : ids, { special: true }));
+    const text = seen > 0 ? `I see ${seen} tokens of pictures. ${said}` : said;
     const begin = performance.now();
+    if (seen > 0) await new Promise((resolve) => setTimeout(resolve, READING_MS));
     const end = (finishReason) =>
       settle({
         promptIds: ids,
@@ -131,11 +138,11 @@ const backend = {
   tokenize: (text, options) => model.tokenize(text, options),
   detokenize: (ids, options) => model.detokenize(ids, options),
   tokenBytes: (id) => model.tokenBytes(id),
+  modalities: model.modalities,
+  ...(mmproj && { readImage: (image, signal) => model.readImage(image, signal) }),
   generate,
 };
 const entry = (id) => ({ id, load: () => Promise.resolve({ ...backend, name: id, dispose: () => Promise.resolve() }) });
-const served = process.argv[4] === 'two' ? createModels([entry('scripted'), entry('second')]) : backend;
+const served = more === 'two' ? createModels([entry('scripted'), entry('second')]) : backend;
 const handler = createHandler(served, { page: chatPage });
-const server = createServer(nodeListener(handler)).listen(Number(process.argv[3] ?? 0), '127.0.0.1', () =>
-  console.log(`port ${server.address().port}`),
-);
+const server = createServer(nodeListener(handler)).listen(Number(port), '127.0.0.1', () => console.log(`port ${server.address().port}`));

@@ -1,0 +1,149 @@
+// Generated from assembly/templates/attention_values.ts by `npm run generate`: edit the template.
+/**
+ * Inner loop of attention over values of block types (attention_blocks.ts): integer sums of weights
+ * times values, for one or two rows.
+ */
+import { ATTENTION_BLOCK_FACTORS, ATTENTION_BLOCK_SIZE, KV_SPLIT } from '../layout';
+
+/** Bytes of one row's weights for 32 dimensions, an i16 for every cell. */
+export const WEIGHTS: usize = KV_SPLIT << 1;
+
+// 16 dimensions of 2 cells as four vectors of 8 i16, c0 .. c3: four dimensions each, both cells
+// side by side. `center`: the start value of the sums. `shift`: bits by which c1 and c3 are too
+// large.
+@unmanaged
+export class FromQ8_0 {
+  @inline step(): usize {
+    return 32;
+  }
+  @inline center(w: usize): v128 {
+    return i32x4.splat(0);
+  }
+  @inline shift(): i32 {
+    return 0;
+  }
+  @inline low(v: usize): v128 {
+    return i32x4.splat(0);
+  }
+  @inline high(low: v128): v128 {
+    return low;
+  }
+  @inline c0(v: usize, low: v128, mask: v128): v128 {
+    return v128.load8x8_s(v);
+  }
+  @inline c1(v: usize, low: v128, mask: v128): v128 {
+    return v128.load8x8_s(v, 8);
+  }
+  @inline c2(v: usize, high: v128, mask: v128): v128 {
+    return v128.load8x8_s(v, 16);
+  }
+  @inline c3(v: usize, high: v128, mask: v128): v128 {
+    return v128.load8x8_s(v, 24);
+  }
+}
+@unmanaged
+export class FromQ4_0 {
+  @inline step(): usize {
+    return 16;
+  }
+  @inline center(w: usize): v128 {
+    return v128.load32_splat(w);
+  }
+  @inline shift(): i32 {
+    return 4;
+  }
+  @inline low(v: usize): v128 {
+    return v128.load(v);
+  }
+  @inline high(low: v128): v128 {
+    return i16x8.shr_u(low, 8);
+  }
+  @inline c0(v: usize, low: v128, mask: v128): v128 {
+    return v128.and(low, mask);
+  }
+  @inline c1(v: usize, low: v128, mask: v128): v128 {
+    return v128.and(low, mask);
+  }
+  @inline c2(v: usize, high: v128, mask: v128): v128 {
+    return v128.and(high, mask);
+  }
+  @inline c3(v: usize, high: v128, mask: v128): v128 {
+    return v128.and(high, mask);
+  }
+}
+
+// Number of rows of sums(), as the size of a type (see attention_tile.ts).
+export type One = u8;
+export type Two = u16;
+
+const NIBBLES = memory.data<u16>([0x0f, 0xf0], 2);
+
+/**
+ * out[row][0..hd) = sum over n cells of weight * value, 16 dimensions at a time. w: weights and
+ * factors in the layout of block_values_scratch. Sums may wrap on the way (16 * 15 * 32767 * 256,
+ * and the centre's part), but the result fits i32.
+ */
+export function sums<B, Rows>(w: usize, n: i32, v: usize, plane: usize, hd: i32, out: usize, out_row: usize): void {
+  const f = changetype<B>(0);
+  const m0 = v128.load16_splat(NIBBLES);
+  const m1 = v128.load16_splat(NIBBLES, 2);
+  for (let i = 0; i < hd; i += 16, v += plane, out += 64) {
+    let s00 = f.center(w + ATTENTION_BLOCK_FACTORS + 4);
+    let s01 = i32x4.shl(s00, f.shift());
+    let s02 = s00;
+    let s03 = s01;
+    let s10 = f.center(w + ATTENTION_BLOCK_FACTORS + 12);
+    let s11 = i32x4.shl(s10, f.shift());
+    let s12 = s10;
+    let s13 = s11;
+    let p = w;
+    let q = v;
+    for (const end = v + <usize>((n + 1) >> 1) * f.step(); q < end; q += f.step(), p += 4) {
+      const t0 = v128.load32_splat(p);
+      const t1 = sizeof<Rows>() > 1 ? v128.load32_splat(p, WEIGHTS) : t0;
+      const low = f.low(q);
+      const high = f.high(low);
+      let c: v128;
+      c = f.c0(q, low, m0);
+      if (sizeof<Rows>() > 0) s00 = i32x4.add(s00, i32x4.dot_i16x8_s(c, t0));
+      if (sizeof<Rows>() > 1) s10 = i32x4.add(s10, i32x4.dot_i16x8_s(c, t1));
+      c = f.c1(q, low, m1);
+      if (sizeof<Rows>() > 0) s01 = i32x4.add(s01, i32x4.dot_i16x8_s(c, t0));
+      if (sizeof<Rows>() > 1) s11 = i32x4.add(s11, i32x4.dot_i16x8_s(c, t1));
+      c = f.c2(q, high, m0);
+      if (sizeof<Rows>() > 0) s02 = i32x4.add(s02, i32x4.dot_i16x8_s(c, t0));
+      if (sizeof<Rows>() > 1) s12 = i32x4.add(s12, i32x4.dot_i16x8_s(c, t1));
+      c = f.c3(q, high, m1);
+      if (sizeof<Rows>() > 0) s03 = i32x4.add(s03, i32x4.dot_i16x8_s(c, t0));
+      if (sizeof<Rows>() > 1) s13 = i32x4.add(s13, i32x4.dot_i16x8_s(c, t1));
+    }
+    if (sizeof<Rows>() > 0)
+      store_scaled(
+        out + 0 * out_row,
+        v128.load32_splat(w, ATTENTION_BLOCK_FACTORS + 0),
+        s00,
+        i32x4.shr_s(s01, f.shift()),
+        s02,
+        i32x4.shr_s(s03, f.shift()),
+      );
+    if (sizeof<Rows>() > 1)
+      store_scaled(
+        out + 1 * out_row,
+        v128.load32_splat(w, ATTENTION_BLOCK_FACTORS + 8),
+        s10,
+        i32x4.shr_s(s11, f.shift()),
+        s12,
+        i32x4.shr_s(s13, f.shift()),
+      );
+    if (i & 16) w += ATTENTION_BLOCK_SIZE;
+  }
+}
+
+/** Stores 16 integer sums as f32 times the factor. */
+@inline
+function store_scaled(y: usize, factor: v128, a: v128, b: v128, c: v128, d: v128): void {
+  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(a), factor), 0);
+  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(b), factor), 16);
+  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(c), factor), 32);
+  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(d), factor), 48);
+}

@@ -1,0 +1,163 @@
+/** Writes objects as nodes: a state for each set of properties that came. */
+import { RETURN } from '../program.ts';
+import type { ObjectShape, Values } from './object-shape.ts';
+import type { ValueWriter } from './rule.ts';
+
+/** Properties so far. Equal ones are one object. */
+interface Seen {
+  /** Listed names, a bit each. */
+  readonly names: bigint;
+  /** The last listed name, in schema order; -1 at first, Infinity after another name. */
+  readonly last: number;
+  /** Number of properties, as far as limits need it. */
+  readonly count: number;
+  /** Witnesses found, a bit each. */
+  readonly witnesses: number;
+  /** Names that must still come. */
+  readonly needed: readonly number[];
+  /** The node after a property; undefined before it is written. */
+  after: number | undefined;
+}
+
+const COMMA = 0x2c;
+const CLOSE = 0x7d;
+const COLON = 0x3a;
+
+export class ObjectNodes {
+  readonly start: number;
+  readonly #values: ValueWriter;
+  readonly #shape: ObjectShape;
+  readonly #ordered: boolean;
+  /** Names as JSON with quotes, in order of their bytes, each with its index. */
+  readonly #keys: readonly { readonly bytes: Uint8Array; readonly index: number }[];
+  readonly #others: readonly { readonly values: Values; readonly key: number }[];
+  /** Largest count that makes a difference. */
+  readonly #most: number;
+  readonly #seen = new Map<string, Seen>();
+
+  constructor(values: ValueWriter, shape: ObjectShape) {
+    this.#values = values;
+    this.#shape = shape;
+    this.#ordered = values.style.ordered;
+    const { names, min, max } = shape;
+    this.#most = max === Infinity ? min : max;
+    const encoder = new TextEncoder();
+    this.#keys = names
+      .flatMap(({ name, rule }, index) => (rule.productive ? [{ bytes: encoder.encode(JSON.stringify(name)), index }] : []))
+      .sort((a, b) => compareBytes(a.bytes, b.bytes));
+    const open = !values.style.closed || shape.isOpen;
+    this.#others = shape.others
+      .filter(({ rule, asked }) => rule.productive && (asked || open))
+      .map((other) => ({ values: other, key: values.writer.string(other.language) }));
+    const { writer } = values;
+    const first = this.#state(0n, -1, 0, 0);
+    const inside = [...this.#properties(first), ...(this.#isComplete(first) ? [writer.bytes([CLOSE, CLOSE, RETURN])] : [])];
+    this.start = writer.bytes([0x7b, 0x7b, writer.call(writer.blanks, writer.split(inside))]);
+  }
+
+  #state(names: bigint, last: number, count: number, witnesses: number): Seen {
+    // In schema order, the names that came make a difference only where they require others.
+    const key = `${this.#ordered && !this.#shape.hasDependents ? '' : names},${last},${count},${witnesses}`;
+    let seen = this.#seen.get(key);
+    if (!seen) this.#seen.set(key, (seen = { names, last, count, witnesses, needed: this.#shape.needed(names), after: undefined }));
+    return seen;
+  }
+
+  #isComplete({ needed, count, witnesses }: Seen): boolean {
+    return needed.length === 0 && count >= this.#shape.min && witnesses === this.#shape.witnesses;
+  }
+
+  /** The state after a listed name; undefined if no object continues so. */
+  #withName(seen: Seen, index: number): Seen | undefined {
+    const bit = 1n << BigInt(index);
+    if (seen.names & bit || (this.#ordered && (index < seen.last || seen.needed.some((i) => i < index)))) return undefined;
+    const next = this.#state(seen.names | bit, this.#ordered ? index : -1, this.#counted(seen), seen.witnesses);
+    return this.#canEnd(next, seen.count + 1) ? next : undefined;
+  }
+
+  #counted({ count }: Seen): number {
+    return Math.min(count + 1, this.#most);
+  }
+
+  /** True if some object continues from this state. */
+  #canEnd({ names, last, needed }: Seen, count: number): boolean {
+    const { max, min, names: listed } = this.#shape;
+    if (count + needed.length > max) return false;
+    if (needed.some((i) => !listed[i].rule.productive || (this.#ordered && i < last))) return false;
+    if (count >= min || this.#others.length > 0) return true;
+    const comes = (i: number): boolean => Boolean(names & (1n << BigInt(i))) || (listed[i].rule.productive && !(this.#ordered && i < last));
+    const left = this.#keys.filter(({ index }) => !(names & (1n << BigInt(index))) && comes(index) && listed[index].requires.every(comes));
+    return count + left.length >= min;
+  }
+
+  /** The nodes after a property: the end of the object, or a comma and the next property. */
+  #after(seen: Seen): number {
+    const { writer } = this.#values;
+    return (seen.after ??= writer.lazy(() => {
+      const next = this.#properties(seen);
+      const edges = this.#isComplete(seen) ? [CLOSE, CLOSE, RETURN] : [];
+      if (next.length > 0) edges.push(COMMA, COMMA, writer.call(writer.blanks, writer.split(next)));
+      return writer.call(writer.blanks, writer.bytes(edges));
+    }));
+  }
+
+  /** The nodes of all properties that may come next. */
+  #properties(seen: Seen): number[] {
+    const { writer } = this.#values;
+    const nodes: number[] = [];
+    const allowed = this.#keys.map(({ index }) => this.#withName(seen, index));
+    if (allowed.some((next) => next)) nodes.push(this.#name(seen, allowed, 0, this.#keys.length, 0));
+    const fits = seen.count + 1 + seen.needed.length <= this.#shape.max && (!this.#ordered || seen.needed.length === 0);
+    if (!fits) return nodes;
+    for (const { values, key } of this.#others) {
+      const next = this.#state(seen.names, this.#ordered ? Infinity : -1, this.#counted(seen), seen.witnesses);
+      nodes.push(writer.call(key, this.#value(values, next)));
+    }
+    return nodes;
+  }
+
+  /** Names from `low` to `high` in the order of their bytes, which agree in the first `at` bytes. */
+  #name(seen: Seen, allowed: readonly (Seen | undefined)[], low: number, high: number, at: number): number {
+    const { writer } = this.#values;
+    const edges: number[] = [];
+    for (let from = low; from < high;) {
+      const byte = this.#keys[from].bytes[at];
+      let to = from + 1;
+      while (to < high && this.#keys[to].bytes[at] === byte) to++;
+      const [begin, end] = [from, to];
+      const live = allowed.slice(begin, end).filter((next) => next);
+      if (live.length > 0) {
+        // One name left: the rest of its bytes at once.
+        const next =
+          end - begin === 1 ? this.#lastBytes(begin, at + 1, live[0]!) : writer.lazy(() => this.#name(seen, allowed, begin, end, at + 1));
+        edges.push(byte, byte, next);
+      }
+      from = to;
+    }
+    return writer.bytes(edges);
+  }
+
+  #lastBytes(key: number, at: number, next: Seen): number {
+    const { writer } = this.#values;
+    const { bytes, index } = this.#keys[key];
+    return writer.lazy(() => writer.text(bytes.subarray(at), this.#value(this.#shape.names[index], next)));
+  }
+
+  /** A colon and a value, then the rest of the object. */
+  #value({ rule, witnesses }: Values, next: Seen): number {
+    const { writer } = this.#values;
+    const after = (value: typeof rule, found: number): number => {
+      const state = this.#state(next.names, next.last, next.count, next.witnesses | found);
+      return writer.call(this.#values.value(value), this.#after(state));
+    };
+    const options = [after(rule, 0)];
+    for (const { bit, rule: witness } of witnesses) if (witness.productive && !(next.witnesses & bit)) options.push(after(witness, bit));
+    const colon = writer.bytes([COLON, COLON, writer.call(writer.blanks, writer.split(options))]);
+    return writer.call(writer.blanks, colon);
+  }
+}
+
+function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  for (let i = 0; i < Math.min(a.length, b.length); i++) if (a[i] !== b[i]) return a[i] - b[i];
+  return a.length - b.length;
+}

@@ -1,0 +1,86 @@
+/** Metadata of a projector file (`clip.vision.*`), read and checked once. */
+import { QuantletError, tell } from '../errors.ts';
+import { getBool, getCount, getNumber, getNumbers, getString } from '../gguf/metadata.ts';
+import type { GGUF } from '../gguf/types.ts';
+
+export type Activation = 'gelu' | 'silu' | 'gelu_quick';
+
+export interface VisionParams {
+  readonly gguf: GGUF;
+  /** Projector type, as in the file. */
+  readonly type: string;
+  readonly imageSize: number;
+  readonly patch: number;
+  readonly nEmbd: number;
+  readonly nHead: number;
+  readonly headDim: number;
+  readonly nLayer: number;
+  readonly eps: number;
+  readonly act: Activation;
+  /** Mean and deviation of each channel. */
+  readonly mean: readonly number[];
+  readonly std: readonly number[];
+  /** A whole number of `clip.vision.`; undefined or `fallback` if missing. */
+  count(name: string, fallback?: number): number;
+  numbers(name: string): readonly number[] | undefined;
+}
+
+/** Largest sizes that are taken for real. */
+const MAX_IMAGE = 8192;
+const MAX_WIDTH = 1 << 16;
+
+const PREFIX = 'clip.vision.';
+
+/** Type of a file's projector for images. */
+export function projectorType(gguf: GGUF): string {
+  if (getString(gguf, 'general.architecture') !== 'clip')
+    throw new QuantletError(
+      'ERR_UNSUPPORTED_ARCH',
+      `mmproj is a ${tell(getString(gguf, 'general.architecture'))} model; expected a projector (general.architecture "clip"), mostly named mmproj-*.gguf`,
+    );
+  if (!getBool(gguf, 'clip.has_vision_encoder', false))
+    throw new QuantletError('ERR_UNSUPPORTED_ARCH', 'mmproj has no encoder for images (clip.has_vision_encoder); expected one');
+  const key = gguf.metadata.has('clip.projector_type') ? 'clip.projector_type' : `${PREFIX}projector_type`;
+  const type = getString(gguf, key);
+  return type === 'qwen2.5o' ? 'qwen2.5vl_merger' : type;
+}
+
+/** @throws ERR_MISSING_METADATA, ERR_GGUF_INVALID naming the key */
+export function readVisionParams(gguf: GGUF): VisionParams {
+  const count = (name: string, fallback?: number, least = 1, most = MAX_WIDTH): number =>
+    getCount(gguf, PREFIX + name, fallback, least, most);
+  const numbers = (name: string): readonly number[] | undefined =>
+    gguf.metadata.has(PREFIX + name) ? Array.from(getNumbers(gguf, PREFIX + name)) : undefined;
+  const channels = (name: string): readonly number[] => {
+    const values = numbers(name) ?? Array.from(getNumbers(gguf, PREFIX + name));
+    if (values.length !== 3 || !values.every(Number.isFinite))
+      throw new QuantletError('ERR_GGUF_INVALID', `metadata "${PREFIX}${name}" is [${values.join(', ')}]; expected three numbers`);
+    return values;
+  };
+  const nEmbd = count('embedding_length');
+  const nHead = count('attention.head_count');
+  const headDim = count('attention.head_dim', Math.floor(nEmbd / nHead));
+  if (headDim * nHead !== nEmbd || count('attention.head_count_kv', nHead) !== nHead)
+    throw new QuantletError(
+      'ERR_UNSUPPORTED_ARCH',
+      `mmproj has ${nHead} heads of ${headDim} for ${nEmbd} dimensions and ${count('attention.head_count_kv', nHead)} KV heads, which quantlet does not run yet`,
+    );
+  const imageSize = count('image_size', undefined, 1, MAX_IMAGE);
+  const patch = count('patch_size', undefined, 1, imageSize);
+  return {
+    gguf,
+    type: projectorType(gguf),
+    imageSize,
+    patch,
+    nEmbd,
+    nHead,
+    headDim,
+    nLayer: count('block_count', undefined, 1, 4096),
+    eps: getNumber(gguf, `${PREFIX}attention.layer_norm_epsilon`),
+    act: getBool(gguf, 'clip.use_gelu', false) ? 'gelu' : getBool(gguf, 'clip.use_silu', false) ? 'silu' : 'gelu_quick',
+    mean: channels('image_mean'),
+    std: channels('image_std'),
+    count: (name, fallback) => count(name, fallback),
+    numbers,
+  };
+}

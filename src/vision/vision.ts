@@ -1,0 +1,205 @@
+/** Images for a model: a projector file, its encoder, and pictures as tokens of a prompt. */
+import { QuantletError } from '../errors.ts';
+import { openModelFiles, type ModelFiles, type ModelSource } from '../io/model-files.ts';
+import type { Platform, Turbo } from '../platform.ts';
+import {
+  firstIdOf,
+  MAX_IMAGE_TOKENS,
+  PromptImage,
+  type ImageReader,
+  type ImageRun,
+  type ImageSource,
+  type ImageTokens,
+} from '../run/image-tokens.ts';
+import type { Tokenizer } from '../tokenize/tokenizer.ts';
+import { checkedWidth, Encoder, MAX_PATCHES } from './encoder.ts';
+import { checkLayout, type ImageLayout, type Size, type TokenLimits } from './layout.ts';
+import { projectorType, readVisionParams, type VisionParams } from './params.ts';
+import type { Picture } from './picture.ts';
+import type { ProjectorType, PromptPiece } from './projector.ts';
+import { projectorNamed } from './registry.ts';
+import { readImage } from './read-image.ts';
+
+/** A projector file, its header read and checked. */
+export interface Projector {
+  readonly files: ModelFiles;
+  readonly p: VisionParams;
+  readonly type: ProjectorType;
+  readonly limits: TokenLimits;
+  /** @see ImageRun.causal */
+  readonly causal: boolean;
+  /** Tokens of an image that a step has to hold together; 0: it may be cut. */
+  readonly wholeTokens: number;
+  /** Most patches of an image. */
+  readonly patches: number;
+}
+
+/** Sizes of pictures that make the largest images of any type. */
+const LARGE: readonly Size[] = [
+  [4096, 4096],
+  [8192, 1024],
+  [1024, 8192],
+  [300, 300],
+];
+
+/**
+ * Opens a projector and checks that it fits a model whose embeddings have `width` numbers.
+ * @throws ERR_UNSUPPORTED_ARCH, ERR_INVALID_ARGUMENT for a projector of another model, and what
+ * openModelFiles() throws
+ */
+export async function openProjector(
+  platform: Platform,
+  source: ModelSource,
+  { width, limits, signal }: { readonly width: number; readonly limits: TokenLimits; readonly signal: AbortSignal | undefined },
+): Promise<Projector> {
+  const files = await openModelFiles(platform, source, signal);
+  try {
+    const { gguf } = files;
+    const type = projectorNamed(projectorType(gguf));
+    const p = readVisionParams(gguf);
+    const found = checkedWidth(p, type, files);
+    if (found !== width)
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `mmproj makes embeddings of ${found} numbers, and the model takes ${width}; expected the projector that was made for this model`,
+      );
+    const sizes = LARGE.flatMap(([w, h]) => type.layout(p, w, h, limits).sizes);
+    const patches = Math.min(MAX_PATCHES, Math.max(...sizes.map(([w, h]) => Math.ceil(w / p.patch) * Math.ceil(h / p.patch))));
+    const causal = type.causal?.(width) ?? true;
+    const wholeTokens = causal ? 0 : (type.most?.(limits) ?? Math.max(...sizes.map((size) => tokensOf(p, type, size))));
+    return { files, p, type, limits, causal, wholeTokens, patches };
+  } catch (error) {
+    await files.close();
+    throw error;
+  }
+}
+
+/** Columns and rows of tokens of an image. */
+function gridOfTokens(p: VisionParams, type: ProjectorType, [width, height]: Size): Size {
+  const side = p.patch * type.merge(p);
+  return [Math.floor(width / side), Math.floor(height / side)];
+}
+
+function tokensOf(p: VisionParams, type: ProjectorType, size: Size): number {
+  const [columns, rows] = gridOfTokens(p, type, size);
+  return type.tokens?.(columns, rows) ?? columns * rows;
+}
+
+export interface VisionOptions {
+  readonly threads: number | undefined;
+  readonly build: string | undefined;
+  readonly turbo: Turbo | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Starts the encoder of an open projector, and reads its weights. The files are closed. */
+export async function loadEncoder(platform: Platform, projector: Projector, options: VisionOptions): Promise<Encoder> {
+  try {
+    return await Encoder.load(platform, projector.files, projector, { ...options, patches: projector.patches });
+  } finally {
+    await projector.files.close();
+  }
+}
+
+/** Reads images for the prompts of one model. */
+export class Vision implements ImageReader {
+  private readonly projector: Projector;
+  private readonly encoder: Encoder;
+  private readonly tokenizer: Tokenizer;
+  private readonly images: ImageTokens;
+  private readonly sections: boolean;
+  private readonly single = new Map<string, number>();
+  /** Chain of all encodings. */
+  private queue: Promise<unknown> = Promise.resolve();
+
+  /** @param sections true if positions of the model have rows and columns (M-RoPE) */
+  constructor(projector: Projector, encoder: Encoder, tokenizer: Tokenizer, images: ImageTokens, sections: boolean) {
+    this.projector = projector;
+    this.encoder = encoder;
+    this.tokenizer = tokenizer;
+    this.images = images;
+    this.sections = sections;
+    // Tokens that the vocabulary lacks are found now, not with the first picture.
+    const { p, type, limits } = projector;
+    for (const [w, h] of LARGE) for (const piece of type.pieces(type.layout(p, w, h, limits))) this.idsOf(piece, []);
+  }
+
+  /**
+   * Decodes an image and cuts it as the model wants it. It is encoded when a prompt needs it.
+   * @throws ERR_IMAGE_INVALID, ERR_IMAGE_TRUNCATED, ERR_IMAGE_TOO_LARGE, ERR_INVALID_ARGUMENT, or
+   * signal.reason
+   */
+  async read(image: ImageSource, signal?: AbortSignal): Promise<PromptImage> {
+    const { key, picture } = await readImage(image);
+    signal?.throwIfAborted();
+    const { p, type, limits } = this.projector;
+    const layout = checkLayout(type.layout(p, picture.width, picture.height, limits), picture.width, picture.height);
+    const runs = this.images.of(key, () => this.newRuns(layout, picture));
+    const ids = type.pieces(layout).flatMap((piece) => this.idsOf(piece, runs));
+    return new PromptImage(ids, runs);
+  }
+
+  private newRuns(layout: ImageLayout, picture: Picture): ImageRun[] {
+    return layout.make(picture).map((image, i) => this.newRun(layout.sizes[i], image));
+  }
+
+  private newRun(size: Size, image: Picture): ImageRun {
+    const { p, type, causal, wholeTokens } = this.projector;
+    const [columns, rows] = gridOfTokens(p, type, size);
+    const nTokens = tokensOf(p, type, size);
+    // Sizes of long and thin pictures may have more tokens than the type's limit.
+    const most = causal ? MAX_IMAGE_TOKENS : Math.min(wholeTokens, MAX_IMAGE_TOKENS);
+    if (nTokens > most) throw new QuantletError('ERR_IMAGE_TOO_LARGE', `the image would have ${nTokens} tokens; expected at most ${most}`);
+    let pixels: Picture | undefined = image;
+    const run: ImageRun = {
+      firstId: firstIdOf(this.images.next()),
+      nTokens,
+      columns: this.sections ? columns : 0,
+      nPositions: this.sections ? Math.max(columns, rows) : nTokens,
+      causal,
+      rows: undefined,
+      encode: (signal, onProgress) =>
+        this.inTurn(async () => {
+          signal?.throwIfAborted();
+          run.rows ??= await this.encoder.encode(pixels!, signal, onProgress);
+          pixels = undefined;
+          return run.rows;
+        }),
+    };
+    return run;
+  }
+
+  private inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.queue.then(work);
+    this.queue = done.catch(() => {});
+    return done;
+  }
+
+  private idsOf(piece: PromptPiece, runs: readonly ImageRun[]): number[] {
+    if ('text' in piece) return this.tokenizer.encode(piece.text, { addSpecial: false, parseSpecial: true });
+    if ('token' in piece) return [this.tokenOf(piece.token)];
+    const run = runs.at(piece.image);
+    return run ? Array.from({ length: run.nTokens }, (_, i) => run.firstId - i) : [];
+  }
+
+  /** The first token with this text. */
+  private tokenOf(text: string): number {
+    const known = this.single.get(text);
+    if (known !== undefined) return known;
+    const wanted = new TextEncoder().encode(text);
+    for (let id = 0; id < this.tokenizer.nVocab; id++) {
+      const piece = this.tokenizer.pieceBytes(id, true);
+      if (piece.length !== wanted.length || piece.some((byte, i) => byte !== wanted[i])) continue;
+      this.single.set(text, id);
+      return id;
+    }
+    throw new QuantletError(
+      'ERR_UNSUPPORTED_TOKENIZER',
+      `the vocabulary has no token ${JSON.stringify(text)}, which this projector writes around images; expected the model that the projector was made for`,
+    );
+  }
+
+  dispose(): Promise<void> {
+    return this.encoder.dispose();
+  }
+}
