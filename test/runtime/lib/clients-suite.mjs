@@ -169,19 +169,19 @@ async function ollama(client) {
   );
   const { details, model_info: info, capabilities } = await client.show({ model: models[0].name });
   same([details.format, info['general.architecture'], capabilities.includes('completion')], ['gguf', 'llama', true], 'the description');
-  const failure = (promise) =>
-    promise.then(
+  const failure = (request) =>
+    request().then(
       () => 'none',
       ({ name, status_code: status, message }) => `${name} ${status} ${message}`,
     );
-  for (const [promise, want] of [
-    [client.pull({ model: 'hf.co/a/b' }), /^ResponseError 501 .*--models-pull/],
-    [client.create({ model: 'b', from: 'a' }), /^ResponseError 501 /],
-    [client.delete({ model: 'a' }), /^ResponseError 501 /],
-    [client.generate({ ...ask, prompt: 'a', images: ['aGk='] }), /^ResponseError 400 'images' is /],
-    [client.embed({ model, input: 'a' }), /^ResponseError 400 /],
+  for (const [request, want] of [
+    [() => client.pull({ model: 'hf.co/a/b' }), /^ResponseError 501 .*--models-pull/],
+    [() => client.create({ model: 'b', from: 'a' }), /^ResponseError 501 /],
+    [() => client.delete({ model: 'a' }), /^ResponseError 501 /],
+    [() => client.generate({ ...ask, prompt: 'a', images: ['aGk='] }), /^ResponseError 400 .*without a projector.*--mmproj/],
+    [() => client.embed({ model, input: 'a' }), /^ResponseError 400 .*--embeddings/],
   ]) {
-    const got = await failure(promise);
+    const got = await failure(request);
     if (!want.test(got)) throw new Error(`the error is ${got}, want ${want}`);
   }
   client.abort();
