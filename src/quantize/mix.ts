@@ -44,8 +44,11 @@ export interface MixModel {
   readonly arch: string;
   readonly nLayer: number;
   readonly nExpert: number;
-  /** Query heads for each key/value head of the first layer. */
-  readonly nGqa: number;
+  /**
+   * Query heads for each key/value head of the first layer.
+   * @throws ERR_INVALID_ARGUMENT for a projector, which has none
+   */
+  nGqa(): number;
   /** Belongs to the size class that llama.cpp calls 70B. */
   readonly is70B: boolean;
   readonly hasImatrix: boolean;
@@ -79,19 +82,19 @@ const TINY: ReadonlyMap<string, TypeTraits> = new Map<string, TypeTraits>([
 export const countsTensors = (ftype: string): boolean => TINY.has(ftype);
 
 const values = (ftype: string, type: TypeTraits, model: MixModel, place: Place): TypeTraits => {
-  const wide = model.nGqa >= 4;
+  const wide = (): boolean => model.nGqa() >= 4;
   // prettier-ignore
   switch (ftype) {
-    case 'Q2_K': return wide ? TYPE.q4_K : TYPE.q3_K;
-    case 'Q2_K_S': return wide ? TYPE.q4_K : type;
-    case 'IQ3_XXS': return wide ? TYPE.q4_K : model.hasImatrix ? TYPE.iq3_xxs : TYPE.iq3_s;
+    case 'Q2_K': return wide() ? TYPE.q4_K : TYPE.q3_K;
+    case 'Q2_K_S': return wide() ? TYPE.q4_K : type;
+    case 'IQ3_XXS': return wide() ? TYPE.q4_K : model.hasImatrix ? TYPE.iq3_xxs : TYPE.iq3_s;
     case 'IQ3_XS':
-    case 'IQ3_S': return wide ? TYPE.q4_K : type;
+    case 'IQ3_S': return wide() ? TYPE.q4_K : type;
     case 'IQ3_M': return TYPE.q4_K;
     case 'Q3_K_M': return place.i < 2 ? TYPE.q5_K : TYPE.q4_K;
     case 'Q3_K_L': return TYPE.q5_K;
     case 'IQ4_NL':
-    case 'IQ4_XS': return wide ? TYPE.q5_K : type;
+    case 'IQ4_XS': return wide() ? TYPE.q5_K : type;
     case 'Q4_K_M':
     case 'Q5_K_M': return moreBits(place) ? TYPE.q6_K : type;
     case 'Q4_K_S': return place.i < 4 ? TYPE.q5_K : type;
@@ -105,7 +108,7 @@ const values = (ftype: string, type: TypeTraits, model: MixModel, place: Place):
  */
 export const attnVType = (ftype: string, type: TypeTraits, model: MixModel, place: Place): TypeTraits => {
   const tiny = TINY.get(ftype);
-  if (tiny) return model.nGqa >= 4 || model.nExpert >= 4 ? TYPE.q4_K : tiny;
+  if (tiny) return model.nGqa() >= 4 || model.nExpert >= 4 ? TYPE.q4_K : tiny;
   if (model.nExpert === 8) return TYPE.q8_0;
   const mixed = values(ftype, type, model, place);
   return model.is70B && (mixed === TYPE.q3_K || mixed === TYPE.q4_K) ? TYPE.q5_K : mixed;

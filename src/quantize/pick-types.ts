@@ -93,16 +93,31 @@ const layerOf = (name: string): number => {
 export const inLayerOrder = (infos: Iterable<TensorInfo>): TensorInfo[] =>
   [...infos].sort((a, b) => layerOf(a.name) - layerOf(b.name) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 
+/** Architecture of projectors (mmproj). */
+const PROJECTOR = 'clip';
+
 const SEVENTY_B_LAYERS: Readonly<Record<string, number>> = { llama: 80, deci: 80, qwen2: 80, jais2: 68 };
 
-const modelOf = (gguf: GGUF, hasImatrix: boolean): MixModel => {
+/** llama-quantize reads no sizes of a projector: it has no layers, and mixes that need heads abort. */
+const projectorModel = ({ name }: Ftype, hasImatrix: boolean): MixModel => ({
+  ...{ arch: PROJECTOR, nLayer: 0, nExpert: 0, is70B: false, hasImatrix },
+  nGqa() {
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `the file is a projector, and the mix of ${name} depends on a language model's heads; expected another type, Q8_0 or Q4_K_M, say, or --pure`,
+    );
+  },
+});
+
+const modelOf = (gguf: GGUF, ftype: Ftype, hasImatrix: boolean): MixModel => {
   const arch = getArchitecture(gguf);
+  if (arch === PROJECTOR) return projectorModel(ftype, hasImatrix);
   const nLayer = getCount(gguf, `${arch}.block_count`);
   const nExpert = getCount(gguf, `${arch}.expert_count`, 0);
   const [nHead] = getNumberPerLayer(gguf, `${arch}.attention.head_count`, 1, 0);
   const [nHeadKv] = getNumberPerLayer(gguf, `${arch}.attention.head_count_kv`, 1, nHead);
   const is70B = nLayer === SEVENTY_B_LAYERS[arch] && !(arch === 'llama' && (nHead === nHeadKv || nExpert === 8));
-  return { arch, nLayer, nExpert, nGqa: nHeadKv > 0 ? Math.floor(nHead / nHeadKv) : 0, is70B, hasImatrix };
+  return { arch, nLayer, nExpert, nGqa: () => (nHeadKv > 0 ? Math.floor(nHead / nHeadKv) : 0), is70B, hasImatrix };
 };
 
 const FALLBACK: ReadonlyMap<TypeTraits, TypeTraits> = new Map<TypeTraits, TypeTraits>([
@@ -180,11 +195,11 @@ const mixedType = (
  *
  * Source: llama.cpp, src/llama-quant.cpp.
  *
- * @throws QuantletError ERR_MISSING_METADATA without general.architecture and its block_count;
- * ERR_INVALID_ARGUMENT if no type's blocks divide a tensor's rows
+ * @throws QuantletError ERR_MISSING_METADATA without general.architecture, or the block_count of a language model;
+ * ERR_INVALID_ARGUMENT if no type's blocks divide a tensor's rows, or a projector's type has no mix
  */
 export const pickTypes = (gguf: GGUF, ftype: Ftype, options: PickOptions = {}): PickedType[] => {
-  const model = modelOf(gguf, options.hasImatrix ?? false);
+  const model = modelOf(gguf, ftype, options.hasImatrix ?? false);
   const infos = inLayerOrder(gguf.tensors.values());
   const tied = !gguf.tensors.has('output.weight');
   const nValues = infos.filter((info) => isValues(categoryOf(info.name))).length;

@@ -107,6 +107,13 @@ export const FILE_CASES: readonly FileCase[] = Object.keys(MODELS).flatMap((mode
 export const caseName = ({ model, ftype, from, pure, imatrix }: FileCase): string =>
   [model, ...(from ? [`${from} to`] : []), ftype, ...(pure ? ['--pure'] : []), ...(imatrix ? ['--imatrix'] : [])].join(' ');
 
+/** Projectors in test/golden/vision, and types to quantise them to. */
+export const PROJECTOR_CASES = ['mmproj-idefics3.gguf', 'mmproj-gemma4.gguf'].flatMap((file) =>
+  ['F16', 'BF16', 'Q8_0', 'Q4_0', 'Q4_K_M', 'Q6_K'].map((ftype) => ({ file, ftype })),
+);
+
+export const sha256 = (file: Uint8Array): string => createHash('sha256').update(file).digest('hex');
+
 export const hashOf = (file: Uint8Array, { type, offset, byteLength }: TensorInfo): string =>
   createHash('sha256')
     .update(type.name)

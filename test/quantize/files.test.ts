@@ -11,10 +11,10 @@ import { writeGGUF, type WriteTensor, type WriteValue } from '../../src/gguf/wri
 import { parseFtype } from '../../src/quantize/ftype.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { TYPE } from '../../src/type-traits.ts';
-import { runCli, temporaryFolder, writeTo } from '../support.ts';
+import { at, runCli, temporaryFolder, writeTo } from '../support.ts';
 import { MIX_MODELS, mixModelFile } from './mix-models.ts';
 import { byKernels } from './by-kernels.ts';
-import { caseName, FILE_CASES, hashOf, imatrixOf, modelFile, type FileCase } from './file-cases.ts';
+import { caseName, FILE_CASES, hashOf, imatrixOf, modelFile, PROJECTOR_CASES, sha256, type FileCase } from './file-cases.ts';
 
 const golden = JSON.parse(readFileSync(new URL('files.json', import.meta.url), 'utf8')) as Record<string, string>;
 const folder = temporaryFolder();
@@ -57,6 +57,19 @@ test.each([...new Set(FILE_CASES.map((c) => c.ftype))])('%s', async (ftype) => {
     const source = c.from ? await quantized(file, { ftype: c.from }) : file;
     await expectGolden(await quantized(source, c), caseName(c));
   }
+});
+
+test.each(PROJECTOR_CASES)('projector $file as $ftype, whole', async ({ file, ftype }) => {
+  const source = readFileSync(at(`test/golden/vision/${file}`));
+  expect(sha256(await quantized(source, { ftype, from: 'any' }))).toBe(golden[`${file} ${ftype}`]);
+});
+
+test('a mix that asks for the heads of a projector is refused', async () => {
+  const [input, out] = [at('test/golden/vision/mmproj-idefics3.gguf'), join(folder, 'mmproj.gguf')];
+  const { code, stderr } = await runCli(['quantize', input, out, 'IQ4_XS', 2]);
+  expect([code, stderr]).toEqual([2, expect.stringMatching(/^quantlet: .* projector, .* mix of IQ4_XS .* --pure/)]);
+  expect(existsSync(out)).toBe(false);
+  expect(await runCli(['quantize', '--pure', input, out, 'IQ4_XS', 2])).toMatchObject({ code: 0 });
 });
 
 test('weights too large for the search in a grid', async () => {

@@ -1,6 +1,7 @@
 /**
  * Writes files.json: for each tensor of the files in file-cases.ts, a hash of the type and bytes
- * that native llama.cpp's quantiser writes. For developers; tests only read the file. Packages to
+ * that native llama.cpp's quantiser writes,
+ * and for projectors a hash of the whole file. For developers; tests only read the file. Packages to
  * install: see make-mixes.ts.
  *
  *   npx tsx test/quantize/make-files.ts FOLDER
@@ -8,10 +9,11 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { parseFtype } from '../../src/quantize/ftype.ts';
 import { toBytes } from '../../src/io/source.ts';
-import { caseName, FILE_CASES, hashOf, imatrixOf, modelFile } from './file-cases.ts';
+import { caseName, FILE_CASES, hashOf, imatrixOf, modelFile, PROJECTOR_CASES, sha256 } from './file-cases.ts';
 import { loadNative, type Params } from './native.ts';
 
 const native = loadNative(process.argv[2]);
@@ -51,6 +53,11 @@ for (const c of FILE_CASES) {
   const file = readFileSync(output);
   const { tensors } = await readGGUF(toBytes(file));
   golden[caseName(c)] = Array.from(tensors.values(), (t) => hashOf(file, t)).join(' ');
+}
+for (const { file, ftype } of PROJECTOR_CASES) {
+  const input = fileURLToPath(new URL(`../golden/vision/${file}`, import.meta.url));
+  if (!(await quantize(input, output, ftype, { allow_requantize: true }))) throw new Error(`${file} ${ftype} failed`);
+  golden[`${file} ${ftype}`] = sha256(readFileSync(output));
 }
 rmSync(folder, { recursive: true });
 writeFileSync(new URL('files.json', import.meta.url), `${JSON.stringify(golden).replaceAll('","', '",\n"')}\n`);

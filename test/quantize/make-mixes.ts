@@ -6,6 +6,7 @@
  *   npm i --ignore-scripts @node-llama-cpp/linux-x64@3.22.1 koffi
  *   npx tsx test/quantize/make-mixes.ts FOLDER
  */
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,7 +16,7 @@ import { parseFtype } from '../../src/quantize/ftype.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { TYPE } from '../../src/type-traits.ts';
 import type { MixCase } from './mix-models.ts';
-import { caseName, MIX_CASES, MIX_MODELS, mixModelFile, summarise } from './mix-models.ts';
+import { caseName, MIX_CASES, MIX_MODELS, mixModelFile, PROJECTOR, summarise } from './mix-models.ts';
 import { loadNative, type Native } from './native.ts';
 
 const nativeTypes = async (
@@ -44,14 +45,32 @@ const nativeTypes = async (
   );
 };
 
-const native = loadNative(process.argv[2]);
+const [, script, packages, one] = process.argv;
+const native = loadNative(packages);
+if (one !== undefined) {
+  const [input, output, mix] = JSON.parse(one) as [string, string, MixCase];
+  process.stdout.write(JSON.stringify(await nativeTypes(native, input, output, mix)));
+  process.exit();
+}
+
+/** In a process of its own, which native may abort. */
+const typesOfProjector = (...args: readonly [input: string, output: string, mix: MixCase]): unknown => {
+  const { status, stdout } = spawnSync(process.execPath, [...process.execArgv, script, packages, JSON.stringify(args)], {
+    encoding: 'utf8',
+  });
+  return status === 0 ? JSON.parse(stdout) : 'error';
+};
+
 const folder = mkdtempSync(join(tmpdir(), 'quantlet-mixes-'));
 const mixes: Record<string, Record<string, unknown>> = {};
 for (const model of MIX_MODELS) {
   const input = join(folder, 'in.gguf');
   writeFileSync(input, mixModelFile(model));
   mixes[model.name] = {};
-  for (const mix of MIX_CASES) mixes[model.name][caseName(mix)] = await nativeTypes(native, input, join(folder, 'out.gguf'), mix);
+  const output = join(folder, 'out.gguf');
+  for (const mix of MIX_CASES)
+    mixes[model.name][caseName(mix)] =
+      model.arch === PROJECTOR ? typesOfProjector(input, output, mix) : await nativeTypes(native, input, output, mix);
 }
 rmSync(folder, { recursive: true });
 writeFileSync(new URL('mixes.json', import.meta.url), `${JSON.stringify(mixes).replaceAll('},"', '},\n"')}\n`);

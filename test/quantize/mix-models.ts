@@ -36,6 +36,8 @@ const EXPERT_BLOCK = [
 ];
 const FUSED_BLOCK = ['attn_norm', 'attn_qkv', 'attn_output', 'ffn_up', 'ffn_down'];
 const OUTSIDE = ['token_embd', 'output_norm'];
+/** Architecture of projectors. Native aborts for some of their mixes. */
+export const PROJECTOR = 'clip';
 
 const spec = (
   name: string,
@@ -78,6 +80,17 @@ export const MIX_MODELS: readonly MixModelSpec[] = [
   }),
   spec('rows-of-96', 'llama', 9, 4, 2, { nEmbd: 96, nFf: 96 }),
   spec('rows-of-172', 'llama', 4, 4, 2, { nFf: 172 }),
+  ...[
+    ['projector', 'attn_q attn_k attn_v'],
+    ['projector-qkv', 'attn_qkv'],
+  ].map(([name, attention]) =>
+    spec(name, PROJECTOR, 27, 16, 16, {
+      tied: true,
+      block: ['attn_q_norm', ...attention.split(' '), 'attn_out', 'ffn_gate', 'ffn_up', 'ffn_down'],
+      outside: ['v.patch_embd', 'v.position_embd', 'v.post_norm', 'mm.0', 'mm.patch_merger', 'mm.input_projection', 'token_embd'],
+      nFf: 288,
+    }),
+  ),
 ];
 
 const scalar = (type: GGUFType, value: GGUFValue): WriteValue => ({ type, value });
@@ -110,7 +123,7 @@ export const mixModelFile = (
   const names = [
     ...s.outside,
     ...(s.tied ? [] : ['output']),
-    ...Array.from({ length: s.nLayer }, (_, i) => s.block.map((part) => `blk.${i}.${part}`)).flat(),
+    ...Array.from({ length: s.nLayer }, (_, i) => s.block.map((part) => `${s.arch === PROJECTOR ? 'v.' : ''}blk.${i}.${part}`)).flat(),
   ];
   return writeGGUF(
     metadata,
@@ -187,7 +200,7 @@ export const caseName = ({ ftype, options }: MixCase): string => (options ? `${f
 export const summarise = (tensors: Iterable<readonly [name: string, type: TypeTraits]>, own: TypeTraits): Record<string, string> => {
   const lists = new Map<string, string[]>();
   for (const [name, type] of tensors) {
-    const short = name.replace(/^blk\.\d+\./, '').replace(/\.weight$/, '');
+    const short = name.replace(/^(v\.)?blk\.\d+\./, '').replace(/\.weight$/, '');
     const list = lists.get(short) ?? [];
     lists.set(short, list);
     list.push(type.name);
