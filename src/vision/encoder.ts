@@ -24,9 +24,12 @@ export const MAX_PATCHES = 1 << 16;
 /** True for tensors that only the host reads: the table of positions, and bounds of products. */
 const isTable = (name: string): boolean => name === 'v.position_embd.weight' || /\.(input|output)_(min|max)$/.test(name);
 
-/** Tensors of the encoder for images; projectors may have others for sound. */
+/** Tensors that encoders for images do not read: those for sound, and tables that are computed. */
+const UNREAD = /^(a|mm\.a)\.|^resampler\.pos_embed/;
+
+/** Tensors of the encoder for images. */
 export const towerTensors = (files: Pick<ModelFiles, 'gguf'>): TensorInfo[] =>
-  [...files.gguf.tensors.values()].filter(({ name }) => !/^(a|mm\.a)\./.test(name));
+  [...files.gguf.tensors.values()].filter(({ name }) => !UNREAD.test(name));
 
 /** Dimensions of a weight in the graph: kernels of convolutions are matrices, and some are turned. */
 function shapeOf({ name, ne }: TensorInfo, { transposed = [] }: ProjectorType): readonly number[] {
@@ -203,7 +206,8 @@ export class Encoder {
 async function makeWeight(engine: Engine, info: TensorInfo, data: Uint8Array, type: ProjectorType): Promise<Tensor> {
   const turned = type.transposed?.includes(info.name) ? transposed(info, data) : data;
   const weight = engine.tensor(info.type.name as TypeName, shapeOf(info, type), { data: turned.slice(), name: info.name });
-  if (weight.ne[1] > 1) await engine.pack(weight);
+  // Matrices are operands of products, other tensors with rows are not (resampler.query).
+  if (weight.ne[1] > 1 && info.name.endsWith('.weight')) await engine.pack(weight);
   return weight;
 }
 

@@ -87,10 +87,10 @@ export function dynamicImage(
   return { grid: [0, 0], sizes: [size], make: (picture) => [fit(picture, ...size, 'bicubic')] };
 }
 
-/** Tiles of `size` on a grid, then an overview of the whole picture. */
+/** Tiles of one size on a grid, then an overview of the whole picture. */
 export function tiledImage(
   [columns, rows]: Size,
-  size: number,
+  tile: Size,
   overview: Size,
   resize: (picture: Picture, w: number, h: number) => Picture,
   filter: Filter,
@@ -99,8 +99,8 @@ export function tiledImage(
     throw invalid(`would be cut into ${columns} x ${rows} tiles; expected whole ones, at most ${MAX_TILES}`);
   return {
     grid: [columns, rows],
-    sizes: [...Array.from({ length: columns * rows }, (): Size => [size, size]), overview],
-    make: (picture) => [...tilesOf(resize(picture, columns * size, rows * size), size), stretch(picture, ...overview, filter)],
+    sizes: [...Array.from({ length: columns * rows }, (): Size => tile), overview],
+    make: (picture) => [...tilesOf(resize(picture, columns * tile[0], rows * tile[1]), ...tile), stretch(picture, ...overview, filter)],
   };
 }
 
@@ -110,8 +110,7 @@ export function tiledImage(
  */
 export function candidateTiles(width: number, height: number, size: number, candidates: readonly Size[]): ImageLayout {
   const overview: Size = [size, size];
-  if (width <= size && height <= size)
-    return { grid: [0, 0], sizes: [overview], make: (picture) => [stretch(picture, size, size, 'bicubic')] };
+  if (width <= size && height <= size) return oneImage(overview);
   let best: Size = overview;
   let most = 0;
   let least = Infinity;
@@ -123,7 +122,7 @@ export function candidateTiles(width: number, height: number, size: number, cand
     if (used < most || (used === most && wasted >= least)) continue;
     [best, most, least] = [candidate, used, wasted];
   }
-  return tiledImage([best[0] / size, best[1] / size], size, overview, (p, w, h) => fit(p, w, h, 'bicubic'), 'bicubic');
+  return tiledImage([best[0] / size, best[1] / size], overview, overview, (p, w, h) => fit(p, w, h, 'bicubic'), 'bicubic');
 }
 
 /**
@@ -138,7 +137,7 @@ export function stretchedTiles(width: number, height: number, size: number, long
   const whole = (picture: Picture): Picture => stretch(stretch(picture, w, h, 'lanczos'), grid[0] * size, grid[1] * size, 'lanczos');
   if (w < 1 || h < 1)
     throw invalid(`of ${width} x ${height} pixels would be resized to ${w} x ${h}; expected a picture that is less long and thin`);
-  const layout = tiledImage(grid, size, [size, size], (picture) => picture, 'lanczos');
+  const layout = tiledImage(grid, [size, size], [size, size], (picture) => picture, 'lanczos');
   return { ...layout, make: (picture) => layout.make(whole(picture)) };
 }
 
@@ -154,7 +153,7 @@ export function lfm2Tiles(width: number, height: number, patch: number, { min, m
   const side = (x: number): number => Math.max(patch, roundHalfEven(x / align) * align);
   if (side(width) * side(height) <= tolerance * maxPixels)
     return { grid: [0, 0], sizes: [own], make: (picture) => [stretch(picture, ...own, 'bilinear')] };
-  return tiledImage(lfm2Grid(width, height), tile, own, (p, w, h) => fit(p, w, h, 'bilinear'), 'bilinear');
+  return tiledImage(lfm2Grid(width, height), [tile, tile], own, (p, w, h) => fit(p, w, h, 'bilinear'), 'bilinear');
 }
 
 /** The grid of 2 to 10 tiles whose ratio is nearest to the picture's, smaller ones first. */
@@ -175,3 +174,48 @@ function lfm2Grid(width: number, height: number): Size {
   }
   return best;
 }
+
+/** MiniCPM-V's most slices of a picture. */
+const MAX_SLICES = 9;
+
+/** Sides of about `size` x `size` pixels with the ratio of w x h, as multiples of `align`. */
+export function sliceSize([w, h]: Size, size: number, align: number, enlarge: boolean): Size {
+  const nearest = (x: number): number => Math.max(align, Math.trunc(fround(round(fround(x / align)) * align)));
+  if (w * h <= size * size && !enlarge) return [nearest(w), nearest(h)];
+  const ratio = fround(w / h);
+  const height = Math.trunc(fround(size / fround(Math.sqrt(ratio))));
+  return [nearest(Math.trunc(fround(height * ratio))), nearest(height)];
+}
+
+/**
+ * MiniCPM-V's slices: a grid of as many slices as the picture has squares of `size`, one more or one
+ * less, whose ratio is nearest to the picture's. A picture that fits one square has none.
+ */
+export function slicedImage(width: number, height: number, size: number, align: number): ImageLayout {
+  if (width <= size && height <= size) return oneImage([size, size]);
+  const wanted = Math.min(Math.ceil(fround(fround(width * height) / (size * size))), MAX_SLICES);
+  const ratio = fround(Math.log(fround(width / height)));
+  let grid: Size = [1, 1];
+  let least = Infinity;
+  for (const n of [wanted - 1, wanted, wanted + 1]) {
+    if (n === 1 || n > MAX_SLICES) continue;
+    for (let columns = 1; columns <= n; columns++) {
+      if (n % columns !== 0) continue;
+      const difference = fround(Math.abs(ratio - Math.log(columns / (n / columns))));
+      if (difference < least) [grid, least] = [[columns, n / columns], difference];
+    }
+  }
+  const [columns, rows] = grid;
+  // Sides become multiples of the grid first, so that slices have whole pixels.
+  const side = (x: number, n: number): number => Math.max(1, round(fround(x / n)));
+  const slice = sliceSize([side(width, columns), side(height, rows)], size, align, true);
+  const overview = sliceSize([width, height], size, align, false);
+  return tiledImage(grid, slice, overview, (p, w, h) => fit(p, w, h, 'bicubic'), 'bicubic');
+}
+
+/** One image of this size, stretched. */
+export const oneImage = (size: Size): ImageLayout => ({
+  grid: [0, 0],
+  sizes: [size],
+  make: (picture) => [stretch(picture, ...size, 'bicubic')],
+});

@@ -28,11 +28,16 @@ export interface ProjectorType extends TowerKind {
   /** Patches that a token covers, per side, except in types that pool none. */
   merge(p: VisionParams): number;
   layout(p: VisionParams, width: number, height: number, limits: TokenLimits): ImageLayout;
-  pieces(layout: ImageLayout): PromptPiece[];
+  pieces(layout: ImageLayout, p: VisionParams): PromptPiece[];
   /** Tensors whose rows are inputs, not outputs. */
   readonly transposed?: readonly string[];
   /** Tokens of an image of so many columns and rows of merged patches. Default: all of them. */
-  tokens?(columns: number, rows: number): number;
+  tokens?(columns: number, rows: number, p: VisionParams): number;
+  /**
+   * Tokens have rows and columns in models whose positions have them (M-RoPE). Default false: one
+   * position after the other.
+   */
+  readonly inRows?: boolean;
   /** Graph of the encoder: f32 [n_embd of the language model, tokens of the image]. */
   build(t: Tower): Tensor;
 }

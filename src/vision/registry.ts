@@ -8,6 +8,7 @@ import { idefics3 } from './types/idefics3.ts';
 import { internvl } from './types/internvl.ts';
 import { kimivl } from './types/kimivl.ts';
 import { lfm2 } from './types/lfm2.ts';
+import { minicpmv46, resampler } from './types/minicpmv.ts';
 import { mlp } from './types/mlp.ts';
 import { pixtral } from './types/pixtral.ts';
 import { qwen25vl, qwen2vl, qwen3vl } from './types/qwen-vl.ts';
@@ -20,11 +21,13 @@ const TYPES: readonly ProjectorType[] = [
   internvl,
   kimivl,
   lfm2,
+  minicpmv46,
   mlp,
   pixtral,
   qwen2vl,
   qwen25vl,
   qwen3vl,
+  resampler,
 ];
 
 /** @throws ERR_UNSUPPORTED_ARCH for a type that does not run */

@@ -130,17 +130,17 @@ export function fit(picture: Picture, w: number, h: number, filter: Filter, colo
   return { width: w, height: h, rgb };
 }
 
-/** Tiles of `size` x `size`, row by row. The picture's sides are multiples of the size. */
-export function tilesOf(picture: Picture, size: number): Picture[] {
+/** Tiles of this size, row by row. The picture's sides are multiples of the tile's. */
+export function tilesOf(picture: Picture, width: number, height: number): Picture[] {
   const tiles: Picture[] = [];
-  for (let y = 0; y < picture.height; y += size)
-    for (let x = 0; x < picture.width; x += size) {
-      const rgb = new Uint8Array(3 * size * size);
-      for (let i = 0; i < size; i++) {
+  for (let y = 0; y < picture.height; y += height)
+    for (let x = 0; x < picture.width; x += width) {
+      const rgb = new Uint8Array(3 * width * height);
+      for (let i = 0; i < height; i++) {
         const from = 3 * ((y + i) * picture.width + x);
-        rgb.set(picture.rgb.subarray(from, from + 3 * size), 3 * i * size);
+        rgb.set(picture.rgb.subarray(from, from + 3 * width), 3 * i * width);
       }
-      tiles.push({ width: size, height: size, rgb });
+      tiles.push({ width, height, rgb });
     }
   return tiles;
 }

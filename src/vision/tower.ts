@@ -51,7 +51,8 @@ export interface VitOptions {
   readonly angles?: Turn | undefined;
   /** Patches that each patch of a layer sees; default: all. */
   readonly runs?: (layer: number) => KeyRuns | undefined;
-  /** Number of layers that are computed. Default: all. */
+  /** The first layer that is computed, and the one before which to stop. Default: all. */
+  readonly first?: number;
   readonly layers?: number;
   /** Called with the states after each layer. */
   readonly after?: (x: Tensor, layer: number) => void;
@@ -176,21 +177,26 @@ export class Tower {
   }
 
   /** All layers, with the norms before and after them that the file has. */
-  vit(given: Tensor, { angles, runs, layers = this.p.nLayer, after }: VitOptions = {}): Tensor {
+  vit(x: Tensor, options: VitOptions = {}): Tensor {
+    return this.normIfThere(this.layers(this.normIfThere(x, 'v.pre_ln'), options), 'v.post_ln');
+  }
+
+  /** Layers without the norms around all of them: from `first` on, up to `layers`. */
+  layers(given: Tensor, { angles, runs, first = 0, layers = this.p.nLayer, after }: VitOptions = {}): Tensor {
     const turn = angles && this.turnBy(angles);
-    let x = this.normIfThere(given, 'v.pre_ln');
-    for (let il = 0; il < layers; il++) {
+    let x = given;
+    for (let il = first; il < layers; il++) {
       const name = (part: string): string => `v.blk.${il}.${part}`;
       const scaled = (t: Tensor, part: string): Tensor =>
         this.has(name(`${part}.weight`)) ? mul(t, this.weight(name(`${part}.weight`))) : t;
       const h = this.norm(x, name('ln1'));
-      const a = scaled(this.attention(h, il, turn, runs?.(il)), 'ls1');
+      const a = scaled(this.attention(h, name, turn, runs?.(il)), 'ls1');
       x = add(x, this.normIfThere(a, name('attn_post_norm')));
       const f = this.feedForward(this.norm(x, name('ln2')), name);
       x = scaled(add(x, scaled(this.normIfThere(f, name('ffn_post_norm')), 'ls2')), 'out_scale');
       after?.(x, il);
     }
-    return this.normIfThere(x, 'v.post_ln');
+    return x;
   }
 
   private turnBy({ table, mode, inHalves = false }: Turn): (t: Tensor) => Tensor {
@@ -209,22 +215,31 @@ export class Tower {
     return (t) => rope(inHalves ? sorted(t) : t, rows, angles, { mode });
   }
 
-  private attention(h: Tensor, il: number, turn: ((t: Tensor) => Tensor) | undefined, runs: KeyRuns | undefined): Tensor {
+  /** Self-attention by weights whose names end with attn_q, attn_out ... */
+  attention(h: Tensor, nameOf: (part: string) => string, turn?: (t: Tensor) => Tensor, runs?: KeyRuns): Tensor {
     const { headDim, nHead, nEmbd } = this.p;
     const n = h.ne[1];
-    const name = (part: string): string => `v.blk.${il}.attn_${part}`;
+    const name = (part: string): string => nameOf(`attn_${part}`);
     const heads = (x: Tensor, from = 0): Tensor => view(x, [headDim, nHead, n, 1], { nb: [4 * headDim, x.nb[1]], offset: 4 * from });
     const fused = this.has(`${name('qkv')}.weight`) ? this.linear(h, name('qkv')) : undefined;
     const [q, k, v] = ['q', 'k', 'v'].map((part, i) => (fused ? heads(fused, i * nEmbd) : heads(this.linear(h, name(part)))));
     const ready = (t: Tensor, part: string): Tensor => {
       const normed = this.normIfThere(t, name(part));
-      return permute(turn ? turn(normed) : normed, 0, 2, 1, 3);
+      return turn ? turn(normed) : normed;
     };
-    const { scale, valueNorm = false } = this.type;
-    const values = valueNorm ? rms_norm(v, { eps: this.p.eps }) : v;
-    const sources = [ready(q, 'q_norm'), ready(k, 'k_norm'), permute(values, 0, 2, 1, 3)] as const;
-    const out = runs ? flash_attn_runs(...sources, runs) : flash_attn_ext(...sources, { scale });
-    return this.linear(reshape(out, [nEmbd, n]), name('out'));
+    const values = this.type.valueNorm ? rms_norm(v, { eps: this.p.eps }) : v;
+    return this.attend(ready(q, 'q_norm'), ready(k, 'k_norm'), values, name('out'), runs);
+  }
+
+  /**
+   * Attention of queries over keys and values, all f32 [head_dim, heads, tokens], then the product
+   * of this name.
+   */
+  attend(q: Tensor, k: Tensor, v: Tensor, name: string, runs?: KeyRuns): Tensor {
+    const [headDim, nHead, n] = q.ne;
+    const sources = [permute(q, 0, 2, 1, 3), permute(k, 0, 2, 1, 3), permute(v, 0, 2, 1, 3)] as const;
+    const out = runs ? flash_attn_runs(...sources, runs) : flash_attn_ext(...sources, { scale: this.type.scale });
+    return this.linear(reshape(out, [headDim * nHead, n]), name);
   }
 
   private feedForward(h: Tensor, name: (part: string) => string): Tensor {

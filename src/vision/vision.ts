@@ -82,7 +82,7 @@ function gridOfTokens(p: VisionParams, type: ProjectorType, [width, height]: Siz
 
 function tokensOf(p: VisionParams, type: ProjectorType, size: Size): number {
   const [columns, rows] = gridOfTokens(p, type, size);
-  return type.tokens?.(columns, rows) ?? columns * rows;
+  return type.tokens?.(columns, rows, p) ?? columns * rows;
 }
 
 export interface VisionOptions {
@@ -121,7 +121,7 @@ export class Vision implements ImageReader {
     this.sections = sections;
     // Tokens that the vocabulary lacks are found now, not with the first picture.
     const { p, type, limits } = projector;
-    for (const [w, h] of LARGE) for (const piece of type.pieces(type.layout(p, w, h, limits))) this.idsOf(piece, []);
+    for (const [w, h] of LARGE) for (const piece of type.pieces(type.layout(p, w, h, limits), p)) this.idsOf(piece, []);
   }
 
   /**
@@ -135,7 +135,7 @@ export class Vision implements ImageReader {
     const { p, type, limits } = this.projector;
     const layout = checkLayout(type.layout(p, picture.width, picture.height, limits), picture.width, picture.height);
     const runs = this.images.of(key, () => this.newRuns(layout, picture));
-    const ids = type.pieces(layout).flatMap((piece) => this.idsOf(piece, runs));
+    const ids = type.pieces(layout, p).flatMap((piece) => this.idsOf(piece, runs));
     return new PromptImage(ids, runs);
   }
 
@@ -145,8 +145,9 @@ export class Vision implements ImageReader {
 
   private newRun(size: Size, image: Picture): ImageRun {
     const { p, type, causal, wholeTokens } = this.projector;
-    const [columns, rows] = gridOfTokens(p, type, size);
     const nTokens = tokensOf(p, type, size);
+    const [columns, rows] = gridOfTokens(p, type, size);
+    const inRows = this.sections && (type.inRows ?? false);
     // Sizes of long and thin pictures may have more tokens than the type's limit.
     const most = causal ? MAX_IMAGE_TOKENS : Math.min(wholeTokens, MAX_IMAGE_TOKENS);
     if (nTokens > most) throw new QuantletError('ERR_IMAGE_TOO_LARGE', `the image would have ${nTokens} tokens; expected at most ${most}`);
@@ -154,8 +155,8 @@ export class Vision implements ImageReader {
     const run: ImageRun = {
       firstId: firstIdOf(this.images.next()),
       nTokens,
-      columns: this.sections ? columns : 0,
-      nPositions: this.sections ? Math.max(columns, rows) : nTokens,
+      columns: inRows ? columns : 0,
+      nPositions: inRows ? Math.max(columns, rows) : nTokens,
       causal,
       rows: undefined,
       encode: (signal, onProgress) =>

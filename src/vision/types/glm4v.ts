@@ -14,6 +14,7 @@ const mergeOf = (p: VisionParams): number => p.count('spatial_merge_size', 2);
 export const glm4v: ProjectorType = {
   names: ['glm4v'],
   norm: 'rms',
+  inRows: true,
   merge: mergeOf,
   layout: (p, width, height, { min = 8, max = 4096 }) => dynamicImage(width, height, p.patch * mergeOf(p), { min, max }),
   pieces: between('<|begin_of_image|>', '<|end_of_image|>'),

@@ -16,6 +16,7 @@ export const visionAngles = ({ grid, p: { headDim } }: Pick<Tower, 'grid' | 'p'>
 });
 
 const common = {
+  inRows: true,
   merge: mergeOf,
   layout: (p: VisionParams, width: number, height: number, { min = 8, max = 4096 }) =>
     dynamicImage(width, height, p.patch * mergeOf(p), { min, max }),
