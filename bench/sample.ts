@@ -7,7 +7,7 @@
  */
 import Benchmark from 'benchmark';
 import { createGrammar } from '../src/grammar/grammar.ts';
-import { jsonObjectGrammar } from '../src/grammar/json-schema.ts';
+import { jsonSchemaToGrammar } from '../src/grammar/json-schema.ts';
 import { createRandom } from '../src/sample/random.ts';
 import { createSampler } from '../src/sample/sampler.ts';
 import type { SamplerOptions } from '../src/sample/sampler.ts';
@@ -57,7 +57,7 @@ const once = (label: string, run: () => void): void => {
   run();
   console.log(`${label}: ${(performance.now() - start).toFixed(1)} ms, once`);
 };
-const gbnf = jsonObjectGrammar();
+const gbnf = jsonSchemaToGrammar({ type: 'object' });
 let grammar = createGrammar(gbnf, vocabulary);
 const scratch = new Float32Array(nVocab);
 const write = (text: string): void => {

@@ -66,14 +66,13 @@ export const grammar: Command = {
         `${schemaSource === undefined ? 'none' : 'both'} of --json-schema and --grammar-file were given; expected one`,
       );
     const schema = schemaSource === undefined ? undefined : await schemaFrom(schemaSource);
-    if (schema !== undefined && checkText === undefined) {
-      process.stdout.write(forTerminal(jsonSchemaToGrammar(schema)));
-      return 0;
-    }
     const matcher = createMatcher(schema === undefined ? { grammar: await readText(grammarFile!, 'the grammar') } : { schema, strict });
     for (const { pointer, keyword } of matcher.relaxed)
       process.stderr.write(`quantlet: ${printable(`#${pointer}: ${keyword} is held only in part`)}\n`);
-    if (checkText === undefined) return 0;
+    if (checkText === undefined) {
+      if (schema !== undefined) process.stdout.write(forTerminal(jsonSchemaToGrammar(schema, { strict })));
+      return 0;
+    }
     const why = misfit(matcher, (await readText(checkText, 'the text')).replace(/\r?\n$/, ''));
     process.stdout.write(forTerminal(why === undefined ? 'the text fits\n' : `the text does not fit: ${why}\n`));
     return why === undefined ? 0 : 1;

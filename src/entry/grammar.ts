@@ -3,6 +3,6 @@
  * runtime.
  */
 export { createMatcher, type Matcher, type MatcherOptions, type MatcherState } from '../grammar/matcher.ts';
-export { jsonSchemaToGrammar, type JsonSchema } from '../grammar/json-schema.ts';
+export { jsonSchemaToGrammar, type JsonSchema, type SchemaGrammarOptions } from '../grammar/json-schema.ts';
 export type { Relaxation } from '../grammar/schema/relaxed.ts';
 export { QuantletError, type QuantletErrorCode } from '../errors.ts';

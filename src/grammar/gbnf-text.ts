@@ -14,8 +14,9 @@ export function gbnfText(text: string): string {
   return `${out}"`;
 }
 
-/** The class `[...]` for code point ranges, flat [low, high, ...]. */
+/** One character of a set, as a class `[...]` or a literal, for code point ranges, flat [low, high, ...]. */
 export function gbnfClass(ranges: readonly number[]): string {
+  if (ranges.length === 2 && ranges[0] === ranges[1]) return gbnfText(String.fromCodePoint(ranges[0]));
   const one = (code: number): string => {
     const c = String.fromCodePoint(code);
     if (/[A-Za-z0-9_ ]/.test(c)) return c;
@@ -27,17 +28,28 @@ export function gbnfClass(ranges: readonly number[]): string {
   return `${out}]`;
 }
 
-/** Alternatives as one item; undefined without alternatives. */
-export function gbnfChoice(options: readonly (string | undefined)[]): string | undefined {
-  const given = [...new Set(options.filter((option) => option !== undefined))];
-  return given.length <= 1 ? given[0] : `(${given.join(' | ')})`;
+/** A text as one item: in parentheses, unless it is a literal, a class or a name. */
+export const gbnfItem = (text: string): string =>
+  /^(?:"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|[A-Za-z0-9-]+)$/.test(text) ? text : `(${text})`;
+
+/** Alternatives as part of a sequence; an empty one makes the others optional. */
+export function gbnfChoice(options: readonly string[]): string {
+  const given = new Set(options);
+  const optional = given.delete('');
+  const text = [...given].join(' | ');
+  if (given.size === 0) return '';
+  return optional ? `${gbnfItem(text)}?` : given.size === 1 ? text : `(${text})`;
 }
 
-/** `item{min,max}` in its shortest form. */
-export function gbnfRepeat(item: string, min: number, max: number): string {
-  if (max === 0) return '""';
-  if (min === 1 && max === 1) return item;
+/** A text from `min` to `max` times, in the shortest form. */
+export function gbnfRepeat(text: string, min: number, max: number): string {
+  if (max === 0 || text === '') return '';
+  if (min === 1 && max === 1) return text;
+  const item = gbnfItem(text);
   if (min === 0 && max === 1) return `${item}?`;
   if (max === Infinity) return min === 0 ? `${item}*` : min === 1 ? `${item}+` : `${item}{${min},}`;
   return min === max ? `${item}{${min}}` : `${item}{${min},${max}}`;
 }
+
+/** Parts one after another. */
+export const gbnfSequence = (...parts: string[]): string => parts.filter((part) => part !== '').join(' ');

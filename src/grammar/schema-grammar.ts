@@ -2,7 +2,7 @@
 import type { Work } from '../slices.ts';
 import { grammarOf, type Grammar, type GrammarVocabulary } from './grammar.ts';
 import { schemaError } from './schema-error.ts';
-import { compileSchemaWork } from './schema/compile-schema.ts';
+import { compileSchemaWork, NO_VALUE } from './schema/compile-schema.ts';
 import type { StrictPart } from './schema/relaxed.ts';
 import type { JsonSchema } from './schema.ts';
 
@@ -17,6 +17,6 @@ const WRITTEN = { ordered: true, closed: true, brief: true } as const;
  */
 export function* schemaGrammarWork(schema: JsonSchema, vocabulary: GrammarVocabulary, strict: readonly StrictPart[]): Work<Grammar> {
   const { program, relaxed, satisfiable } = yield* compileSchemaWork(schema, WRITTEN, { strict, wellFormed: true });
-  if (!satisfiable) throw schemaError('', 'no value satisfies this schema');
+  if (!satisfiable) throw schemaError('', NO_VALUE);
   return grammarOf(program, vocabulary, relaxed);
 }

@@ -1,18 +1,9 @@
-/** JSON schemas as documents: pointers, references, equality of values. */
+/** JSON schemas as documents: pointers, equality of values. */
 import { shortJson } from '../chat/json.ts';
 import { WrittenNumber } from './exact-number.ts';
-import { schemaError } from './schema-error.ts';
 
 /** A JSON Schema: true (anything), false (nothing), or keywords. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
-
-export type JsonType = 'null' | 'boolean' | 'object' | 'array' | 'number' | 'integer' | 'string';
-
-/** A schema and its JSON pointer in the document. */
-export interface Located {
-  readonly schema: JsonSchema;
-  readonly pointer: string;
-}
 
 export const escapePointer = (part: string): string => part.replaceAll('~', '~0').replaceAll('/', '~1');
 
@@ -29,30 +20,6 @@ export function valueAt(document: unknown, pointer: string): unknown {
 
 /** A value, shortened for an error. */
 export const shown = (value: unknown): string => (value instanceof WrittenNumber ? value.text.slice(0, 80) : shortJson(value));
-
-/**
- * The schema that a `$ref` refers to.
- * @throws QuantletError ERR_GRAMMAR if the target does not exist or is outside of the document
- */
-export function resolveReference(document: JsonSchema, reference: unknown, pointer: string): Located {
-  if (typeof reference !== 'string' || !/^#(\/|$)/.test(reference))
-    throw schemaError(`${pointer}/$ref`, `found ${shortJson(reference)}; expected a reference within this document, like #/$defs/name`);
-  const target = decoded(reference.slice(1), pointer);
-  const value = valueAt(document, target);
-  if (value === undefined) throw schemaError(`${pointer}/$ref`, `${reference} does not exist in this document`);
-  return { schema: value as JsonSchema, pointer: target };
-}
-
-function decoded(reference: string, pointer: string): string {
-  try {
-    return decodeURIComponent(reference);
-  } catch {
-    throw schemaError(
-      `${pointer}/$ref`,
-      `found ${shortJson(reference)}, in which % does not begin a character code; expected a reference like #/$defs/name`,
-    );
-  }
-}
 
 /** A text that is equal for equal JSON values only. The order of properties does not matter. */
 export function jsonKey(value: unknown): string {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createGrammar, createGrammarWork } from '../../src/grammar/grammar.ts';
-import { jsonObjectGrammar, jsonSchemaToGrammar, jsonSchemaWork } from '../../src/grammar/json-schema.ts';
+import { jsonSchemaToGrammar, jsonSchemaWork } from '../../src/grammar/json-schema.ts';
 import type { JsonSchema } from '../../src/grammar/json-schema.ts';
 import { parseGbnf } from '../../src/grammar/parse.ts';
 import { type Work } from '../../src/slices.ts';
@@ -97,7 +97,7 @@ describe("each keyword's values", () => {
     [{ type: 'string', minLength: 1 }, ['"abcdefghijkl"'], ['""']],
     [{ type: 'string', minLength: 0 }, ['""', '"abc"'], ['a']],
     [{ type: 'string', maxLength: 0 }, ['""'], ['"a"']],
-    [{ enum: ['a b', 1, null, { x: [1] }, 'é"'] }, ['"a b"', '1', 'null', '{"x":[1]}', '"é\\""'], ['"a"', '2', '{ "x":[1]}']],
+    [{ enum: ['a b', 1, null, { x: [1] }, 'é"'] }, ['"a b"', '1', 'null', '{"x":[1]}', '"é\\""'], ['"a"', '2', '{"x":[1,1]}']],
     [{ enum: ['2024-02-03', '', 'x'], format: 'date' }, ['"2024-02-03"'], ['""', '"x"']],
     [{ const: 'x' }, ['"x"'], ['"y"', 'x']],
     [{ type: 'string', enum: ['a', 1] }, ['"a"'], ['1']],
@@ -151,7 +151,7 @@ describe("each keyword's values", () => {
     [{ type: 'string', format: 'date-time' }, ['"2024-01-31T10:00:00Z"'], ['"2024-01-31 10:00:00Z"']],
     [{ type: 'string', format: 'uuid' }, ['"123e4567-e89b-12d3-a456-426614174000"'], ['"123e4567"']],
     [{ type: 'string', format: 'ipv4' }, ['"255.0.10.199"'], ['"256.0.0.1"', '"1.2.3"', '"01.2.3.4"']],
-    [{ type: 'string', format: 'email' }, ['"a.b@c-d.org"'], ['"a@b"', '"@b.org"']],
+    [{ type: 'string', format: 'email' }, ['"a.b@c-d.org"'], ['"a@"', '"@b.org"']],
     [{ type: 'integer', format: 'int64', multipleOf: undefined, 'x-order': 1, description: 'd' }, ['7'], ['"7"']],
   ];
   for (const [schema, yes, no] of cases) {
@@ -166,9 +166,8 @@ describe("each keyword's values", () => {
   }
 
   test('json_object', () => {
-    expect(jsonObjectGrammar()).toBe(jsonSchemaToGrammar({ type: 'object' }));
     const random = createRandom(seed);
-    const grammar = createGrammar(jsonObjectGrammar(), vocabulary);
+    const grammar = createGrammar(jsonSchemaToGrammar({ type: 'object' }), vocabulary);
     for (let i = 0; i < 30; i++) {
       const { text } = walk(grammar, vocabulary, random.next);
       expect(typeof JSON.parse(text), text).toBe('object');
@@ -321,25 +320,22 @@ describe('large schemas', () => {
     });
     const error = (schema: Record<string, unknown>): unknown => {
       try {
-        return jsonSchemaToGrammar(schema);
+        return jsonSchemaToGrammar(schema, { strict: true });
       } catch (thrown) {
         return [(thrown as { code: string }).code, (thrown as Error).message];
       }
     };
-    expect(error(refs(20_000))).toEqual([
-      'ERR_GRAMMAR',
-      expect.stringMatching(/^schema #.*other references|^schema #.*more than 50000 values/),
-    ]);
-    expect(error(refs(5000))).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #.*other references/)]);
-    expect(typeof error(refs(100))).toBe('string');
+    expect(error(refs(20_000))).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #\/\$.*fewer references/)]);
+    expect(error(refs(5000))).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #\/\$.*fewer references/)]);
+    expect(typeof error(refs(90))).toBe('string');
     expect(error({ const: 'x'.repeat(5_000_000) })).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #: the texts/)]);
-    expect(error({ enum: Array.from({ length: 60_000 }, (_, i) => i) })).toEqual([
+    expect(error({ enum: Array.from({ length: 210_000 }, (_, i) => i) })).toEqual([
       'ERR_GRAMMAR',
       expect.stringMatching(/^schema #: the schema has/),
     ]);
     expect(error({ pattern: '('.repeat(20_000) + ')'.repeat(20_000) })).toEqual([
       'ERR_GRAMMAR',
-      expect.stringMatching(/the pattern has 40000 characters/),
+      expect.stringMatching(/it has 40000 characters/),
     ]);
   });
   test('are compiled with pauses; grammars too', () => {
@@ -352,48 +348,55 @@ describe('large schemas', () => {
     expect([pauses > 4000, more > 10_000]).toEqual([true, true]);
   });
   test('values of a large enum are found without comparing each with all others', () => {
+    const start = processorMs();
     const [gbnf, pauses] = run(jsonSchemaWork({ type: 'array', const: numbers(9000, (i) => 8999 - i), items: { enum: numbers(9000) } }));
-    expect(gbnf).toContain('8999,8998,');
+    expect(gbnf).toContain('::= "8999"');
     expect(pauses).toBeGreaterThan(200);
+    expect(processorMs() - start).toBeLessThan(5000);
     expect(jsonSchemaToGrammar({ allOf: [{ enum: numbers(20_000) }, { enum: numbers(20_000, (i) => 19_999 + i) }] })).toBe(
       'root ::= "19999"\n',
     );
-    expect(jsonSchemaToGrammar({ allOf: [{ enum: [{ a: 1, b: [2] }, 3] }, { enum: [{ b: [2], a: 1 }] }] })).toBe(
-      'root ::= "{\\"a\\":1,\\"b\\":[2]}"\n',
-    );
+    const accepts = reader({ allOf: [{ enum: [{ a: 1, b: [2] }, 3] }, { enum: [{ b: [2], a: 1 }] }] });
+    expect(['{"a":1,"b":[2]}', '3', '{"a":1}'].map(accepts)).toEqual([true, false, false]);
   });
   test('the repetition of properties, required names and values by combinations is bounded', () => {
     const ways = numbers(1900, (i) => ({ minLength: i })) as Record<string, unknown>[];
     const names = numbers(2000, (i) => `p${i}`) as string[];
     for (const many of [{ properties: Object.fromEntries(names.map((name) => [name, true])) }, { required: names }, { enum: names }])
-      expect(() => jsonSchemaToGrammar({ allOf: [many, { anyOf: ways }] })).toThrow(/repeat more than 500000 properties and values/);
+      expect(() => jsonSchemaToGrammar({ allOf: [many, { anyOf: ways }] }, { strict: true })).toThrow(/more than 500 alternatives/);
   });
-  test('names that others must differ from are bounded, and nested values are tried with pauses', () => {
+  test('names that others must differ from are bounded, and schemas that double are known by their places', () => {
     const open = (name: string): JsonSchema => ({ type: 'object', properties: { [name]: true }, additionalProperties: true });
-    expect(() => jsonSchemaToGrammar(open('a'.repeat(200_000)))).toThrow(/name has 200000 characters; expected at most 1000/);
+    expect(() => jsonSchemaToGrammar(open('a'.repeat(200_000)))).toThrow(/too many states together/);
     expect(jsonSchemaToGrammar(open('a'.repeat(900)))).toContain('root ::=');
     const many = Object.fromEntries(numbers(300, (i) => [`${i}${'a'.repeat(900)}`, true]) as [string, boolean][]);
-    expect(() => jsonSchemaToGrammar({ type: 'object', properties: many, additionalProperties: true })).toThrow(
-      /more than 20000 characters/,
-    );
+    expect(() => jsonSchemaToGrammar({ type: 'object', properties: many, additionalProperties: true })).toThrow(/too many states together/);
     const list = { type: 'array', items: { $ref: '#/$defs/a' } };
     const doubling = {
       $defs: { a: { anyOf: [list, { ...list, minItems: 0 }] } },
       ...list,
       const: JSON.parse('['.repeat(60) + '0' + ']'.repeat(60)) as unknown,
     };
-    let pauses = 0;
-    const work = jsonSchemaWork(doubling);
-    expect(() => {
-      while (!work.next().done) pauses++;
-    }).toThrow(/expand to more than 200000 schemas/);
-    expect(pauses).toBeGreaterThan(500);
-  });
-  test('a pattern with thousands of readings of a value is given up', () => {
-    expect(() => jsonSchemaToGrammar({ type: 'string', const: 'a'.repeat(20_000), pattern: '^(a?){3000}(a|b)*$' })).toThrow(
-      /in too many ways/,
+    expect(() => jsonSchemaToGrammar(doubling)).toThrow(/no value satisfies/);
+    const $defs = Object.fromEntries(
+      Array.from({ length: 40 }, (_, i) => [
+        `d${i}`,
+        i === 39 ? { type: 'string' } : { allOf: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] },
+      ]),
     );
-    expect(jsonSchemaToGrammar({ type: 'string', const: 'a'.repeat(20_000), pattern: '^[a-c]+$' })).toContain('aaa');
+    expect(jsonSchemaToGrammar({ $ref: '#/$defs/d0', $defs })).toBe(jsonSchemaToGrammar({ type: 'string' }));
+  });
+  test('a long value is compared with a pattern in a single pass, however many readings the pattern has', () => {
+    const start = processorMs();
+    for (const pattern of ['^(a?){3000}(a|b)*$', '^[a-c]+$', '^(a|aa)+$'])
+      expect(jsonSchemaToGrammar({ type: 'string', const: 'a'.repeat(20_000), pattern })).toContain('aaa');
+    expect(processorMs() - start).toBeLessThan(5000);
+  });
+  test('patterns of many schemas are compared within a limit of time', () => {
+    const oneOf = numbers(100, (i) => ({ type: 'string', pattern: `a{0,50}b${i}` }));
+    const start = processorMs();
+    expect(() => jsonSchemaToGrammar({ oneOf }, { strict: true })).toThrow(/too many states/);
+    expect(processorMs() - start).toBeLessThan(10_000);
   });
   test('one long rule is read and compiled with pauses; names and classes are bounded', () => {
     const bodies = [`"${'a'.repeat(50_000)}"`, '[ab] '.repeat(30_000), '# x\n'.repeat(30_000), '"a" | '.repeat(15_000), '"a"{50000}'];
@@ -414,15 +417,6 @@ describe('large schemas', () => {
       expect(pauses, JSON.stringify(schema)).toBeGreaterThan(copies / 1000);
     }
     expect(() => createGrammar(`root ::= ${'""{40000} '.repeat(3)}`, vocabulary)).toThrow(/larger than 100000 nodes/);
-  });
-  test('references that double are refused', () => {
-    const $defs = Object.fromEntries(
-      Array.from({ length: 40 }, (_, i) => [
-        `d${i}`,
-        i === 39 ? { type: 'string' } : { allOf: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] },
-      ]),
-    );
-    expect(() => jsonSchemaToGrammar({ $ref: '#/$defs/d0', $defs })).toThrow(/more than 10000 schemas/);
   });
 });
 
@@ -495,48 +489,40 @@ describe('patterns', () => {
 
 describe('refusals name the keyword and the place', () => {
   const cases: [schema: unknown, message: RegExp][] = [
-    [{ properties: { a: { not: {} } } }, /schema #\/properties\/a\/not: the keyword not/],
-    [{ items: [{ if: true }] }, /schema #\/items\/0\/if/],
     [{ type: 'array', uniqueItems: true }, /#\/uniqueItems/],
-    [{ patternProperties: { 'a/b': true } }, /#\/patternProperties/],
-    [{ type: 'number', multipleOf: 3 }, /#\/multipleOf/],
     [{ type: 'text' }, /#\/type: found "text"/],
-    [{ anyOf: [] }, /#\/anyOf: expected a list/],
-    [{ $ref: '#/%zz' }, /#\/\$ref: found "\/%zz", in which % does not begin/],
-    [{ minItems: 1e308 }, /#\/minItems: found 1e\+308; expected an integer from 0 to 2\^31 - 1/],
-    [{ exclusiveMinimum: true }, /#\/minimum: found nothing; expected a number/],
-    [{ type: 'string', pattern: 'a\\\\\\p{L}' }, /pattern "a\\\\\\\\\\\\p\{L\}" has \\p at character 4/],
-    [{ $ref: 'http://elsewhere/x' }, /#\/\$ref: .*within this document/],
-    [{ $ref: '#/$defs/x' }, /#\/\$ref: #\/\$defs\/x does not exist/],
+    [{ anyOf: [] }, /#\/anyOf: found an empty list; expected a list/],
+    [{ $ref: '#/%zz' }, /#\/\$ref: "#\/%zz" does not exist/],
+    [{ minItems: -1 }, /#\/minItems: found -1; expected an integer that is not negative/],
+    [{ minItems: 1e308 }, /#\/minItems: found 1e\+308; expected at most 2147483647/],
+    [{ $ref: 'http://elsewhere/x' }, /#\/\$ref: .*this document/],
+    [{ $ref: '#/$defs/x' }, /#\/\$ref: "#\/\$defs\/x" does not exist/],
     [{ $ref: '#' }, /back to itself/],
     [{ $defs: { a: { $ref: '#/$defs/b' }, b: { anyOf: [{ $ref: '#/$defs/a' }, { type: 'null' }] } }, $ref: '#/$defs/a' }, /back to itself/],
-    [{ type: 'string', format: 'hostname' }, /#\/format: the format "hostname"/],
-    [{ type: 'string', pattern: 'a', minLength: 1 }, /pattern, format and minLength/],
-    [{ type: 'string', pattern: '(?=a)' }, /#\/pattern.*\(\?\.\.\.\) group at character 2/],
+    [{ type: 'string', format: 'hostname' }, /#\/format: "hostname"/],
     [{ type: 'string', pattern: '(a' }, /not a regular expression/],
     [{ type: 'string', pattern: `${'('.repeat(101)}a${')'.repeat(101)}` }, /more than 100 nested groups/],
     [{ type: 'string', pattern: `${'('.repeat(1900)}a${')'.repeat(1900)}` }, /more than 100 nested groups|not a regular expression/],
-    [{ type: 'string', pattern: '(a)'.repeat(20_000) }, /the pattern has 60000 characters; expected at most 4000/],
+    [{ type: 'string', pattern: '(a)'.repeat(20_000) }, /it has 60000 characters; expected at most 10000/],
     [{ type: 'string', pattern: '\\bx' }, /\\b at character 1/],
-    [{ type: 'string', pattern: 'a^' }, /\^ inside/],
     [{ type: 'string', minLength: -1 }, /#\/minLength: found -1/],
     [{ minimum: 'x' }, /#\/minimum: found "x"/],
-    [{ maximum: 1e300 }, /#\/maximum: found 1e\+300/],
     [false, /no value satisfies/],
+    [{ type: 'string', pattern: 'a^' }, /no value satisfies/],
     [{ type: 'integer', minimum: 5, maximum: 4 }, /no value satisfies/],
     [{ allOf: [{ type: 'string' }, { type: 'null' }] }, /no value satisfies/],
     [{ enum: [] }, /no value satisfies/],
-    [{ properties: { a: false }, required: ['a'] }, /no value satisfies/],
+    [{ type: 'object', properties: { a: false }, required: ['a'] }, /no value satisfies/],
     [{ type: 'array', minItems: 3, maxItems: 2 }, /no value satisfies/],
-    [{ prefixItems: [true], items: false, minItems: 2 }, /no value satisfies/],
+    [{ type: 'array', prefixItems: [true], items: false, minItems: 2 }, /no value satisfies/],
+    [{ type: 'object', properties: { next: { $ref: '#' } }, required: ['next'] }, /no value satisfies/],
     [7, /found 7; expected true, false or an object/],
     [null, /found null/],
-    [{ properties: { a: [1] } }, /#\/properties\/a: .*array/],
-    [{ allOf: Array.from({ length: 12 }, () => ({ anyOf: [true, { type: 'null' }] })) }, /more than 2000 alternatives/],
+    [{ properties: { a: [1] } }, /#\/properties\/a: found \[1\]; expected true, false or an object/],
   ];
   for (const [schema, message] of cases) {
     test(JSON.stringify(schema).slice(0, 100), () => {
-      expect(() => jsonSchemaToGrammar(schema as JsonSchema)).toThrow(
+      expect(() => jsonSchemaToGrammar(schema as JsonSchema, { strict: true })).toThrow(
         expect.objectContaining({ code: 'ERR_GRAMMAR', message: expect.stringMatching(message) }),
       );
     });
@@ -551,13 +537,6 @@ describe('refusals name the keyword and the place', () => {
       expect(() => jsonSchemaToGrammar(schema)).toThrow(
         expect.objectContaining({ code: 'ERR_GRAMMAR', message: expect.stringContaining('nested more than 200') }),
       );
-  });
-
-  test('a schema that only an endless text satisfies', () => {
-    const gbnf = jsonSchemaToGrammar({ type: 'object', properties: { next: { $ref: '#' } }, required: ['next'] });
-    expect(() => createGrammar(gbnf, vocabulary)).toThrow(
-      expect.objectContaining({ code: 'ERR_GRAMMAR', message: expect.stringContaining('no text can finish') }),
-    );
   });
 });
 

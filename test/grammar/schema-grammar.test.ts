@@ -1,5 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { createGrammar, type Grammar } from '../../src/grammar/grammar.ts';
+import { jsonSchemaToGrammar } from '../../src/grammar/json-schema.ts';
 import { createMatcher } from '../../src/grammar/matcher.ts';
 import { schemaGrammarWork } from '../../src/grammar/schema-grammar.ts';
 import type { JsonSchema } from '../../src/grammar/schema.ts';
@@ -97,6 +99,70 @@ describe('texts of random walks satisfy the schema, and no walk has a dead end',
     );
     expect(satisfiable).toBeGreaterThan(110);
   });
+});
+
+describe('GBNF of a schema takes the texts of its automaton', () => {
+  const accepts = (grammar: Grammar, text: string): boolean => {
+    grammar.reset();
+    for (const byte of new TextEncoder().encode(text)) {
+      if (!grammar.allows(byte)) return false;
+      grammar.accept(byte);
+    }
+    return grammar.isComplete();
+  };
+  const cases: Record<string, JsonSchema> = {
+    'optional and required names': {
+      properties: { a: { enum: ['x', 'y'] }, b: { type: 'null' }, c: { type: 'boolean' } },
+      required: ['b'],
+      additionalProperties: { type: 'string', maxLength: 2 },
+    },
+    'names that require others': {
+      properties: { a: { type: 'null' }, b: { type: 'null' }, c: { type: 'null' } },
+      dependentRequired: { c: ['a'] },
+      minProperties: 1,
+      additionalProperties: false,
+    },
+    'counts of names': {
+      type: 'object',
+      properties: { a: { type: 'null' } },
+      additionalProperties: { type: 'boolean' },
+      minProperties: 2,
+      maxProperties: 3,
+    },
+    'names by patterns': { type: 'object', patternProperties: { '^x': { type: 'null' } }, additionalProperties: false },
+    'a name among others': {
+      type: 'object',
+      not: { additionalProperties: { type: 'null' } },
+      additionalProperties: { type: ['null', 'boolean'] },
+    },
+    'characters of all planes': { not: { pattern: '[a-y\\ue000-\\u{10ffff}]' }, type: 'string', maxLength: 3 },
+    'two patterns, a length and a word less': {
+      pattern: 'a',
+      not: { enum: ['ab'] },
+      allOf: [{ pattern: '^[ab"\u0001é]*$' }],
+      maxLength: 4,
+    },
+    'listed words': { enum: ['a"', '\n', 'é', ''], not: { const: '' } },
+    lists: { type: 'array', items: { type: 'null' }, minItems: 1, maxItems: 3 },
+    'listed items': { prefixItems: [{ type: 'null' }, { type: 'boolean' }], items: { const: 'x' }, maxItems: 4 },
+    'an item among others': { type: 'array', contains: { const: true }, items: { type: 'boolean' }, minItems: 2, maxItems: 4 },
+    'items once': { type: 'array', items: { enum: ['a', 'b', true] }, uniqueItems: true },
+    itself: { type: 'object', properties: { a: { anyOf: [{ type: 'null' }, { $ref: '#' }] } }, required: ['a'] },
+  };
+  for (const [name, schema] of Object.entries(cases)) {
+    test(name, () => {
+      const automaton = grammarOf(schema);
+      const gbnf = jsonSchemaToGrammar(schema, { strict: true });
+      const grammar = createGrammar(gbnf, vocabulary);
+      const random = createRandom(seed);
+      for (let i = 0; i < 40; i++) {
+        const { text } = walk(automaton, vocabulary, random.next, 20);
+        expect(accepts(grammar, text), `${text} by ${gbnf}`).toBe(true);
+        const { text: other } = walk(grammar, vocabulary, random.next, 20);
+        expect(accepts(automaton, other), `${other} by ${gbnf}`).toBe(true);
+      }
+    });
+  }
 });
 
 test('objects are closed and in order, unless the schema asks for others', () => {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { createGrammar } from '../../src/grammar/grammar.ts';
-import { jsonObjectGrammar, jsonSchemaToGrammar } from '../../src/grammar/json-schema.ts';
+import { jsonSchemaToGrammar } from '../../src/grammar/json-schema.ts';
 import { createRandom } from '../../src/sample/random.ts';
 import { createSampler } from '../../src/sample/sampler.ts';
 import { toBytes } from '../../src/io/source.ts';
@@ -43,7 +43,7 @@ for (const [name, metadata] of vocabularies) {
       const random = createRandom(seed);
       for (const [gbnf, check] of [
         [jsonSchemaToGrammar(schema), schema],
-        [jsonObjectGrammar(), { type: 'object' }],
+        [jsonSchemaToGrammar({ type: 'object' }), { type: 'object' }],
       ] as const) {
         const grammar = createGrammar(gbnf, tokenizer);
         for (let i = 0; i < (tokenizer.nVocab > 10_000 ? 3 : 12); i++) {

@@ -68,8 +68,6 @@ describe('written in JSON', () => {
   });
 
   it.each<[schema: string, message: RegExp]>([
-    ['{"minimum":1e400}', /#\/minimum: found 1e400; expected a number between -1e21 and 1e21/],
-    ['{"maximum":-10000000000000000000000.5}', /#\/maximum: found -10000000000000000000000\.5; expected a number/],
     [`{"const":0.${'1'.repeat(500)}}`, /a number has 502 characters; expected at most 400/],
     ['{"type":"array","minItems":9007199254740993}', /#\/minItems: found 9007199254740993; expected an integer/],
     ['{"items":1.0}', /#\/items: found 1\.0; expected true, false or an object/],

@@ -1,4 +1,4 @@
-/** Compiles a JSON schema to an automaton over bytes. */
+/** Compiles a JSON schema to an automaton over bytes, or to GBNF. */
 import type { Work } from '../../slices.ts';
 import { withWrittenNumbers } from '../exact-number.ts';
 import { RETURN, type Program } from '../program.ts';
@@ -7,11 +7,13 @@ import { refuseLarge } from '../schema-size.ts';
 import { shown, type JsonSchema } from '../schema.ts';
 import type { Relaxation, Strictness } from './relaxed.ts';
 import { Rules } from './rules.ts';
+import { ValueGbnf } from './value-gbnf.ts';
 import { ValueNodes } from './value-nodes.ts';
 import type { Rule, Style } from './rule.ts';
 import { TooManyStates } from './regex.ts';
 
-const MOST = { values: 200_000, characters: 4_000_000 };
+/** Message about a schema that nothing satisfies. */
+export const NO_VALUE = 'no value satisfies this schema';
 
 export interface CompiledSchema {
   readonly program: Program;
@@ -22,16 +24,11 @@ export interface CompiledSchema {
 }
 
 /**
- * Compiles a schema.
+ * Compiles a schema to an automaton.
  * @throws QuantletError ERR_GRAMMAR naming the path and the keyword
  */
 export function* compileSchemaWork(schema: JsonSchema, style: Style, strictness: Strictness): Work<CompiledSchema> {
-  if (typeof schema !== 'boolean' && (typeof schema !== 'object' || schema === null || Array.isArray(schema)))
-    throw schemaError('', `found ${shown(schema)}; expected true, false or an object`);
-  refuseLarge(schema, MOST);
-  const written = withWrittenNumbers(schema);
-  const rules = new Rules(written, strictness);
-  const root = yield* compiled(rules, written);
+  const { rules, root } = yield* rulesOfSchema(schema, strictness);
   const values = new ValueNodes(rules, style);
   const { writer } = values;
   const start = root.productive ? values.value(root) : writer.bytes([]);
@@ -43,10 +40,34 @@ export function* compileSchemaWork(schema: JsonSchema, style: Style, strictness:
   };
 }
 
+/**
+ * Writes the grammar of a schema.
+ * @throws QuantletError ERR_GRAMMAR naming the path and the keyword, or if no value satisfies the
+ * schema
+ */
+export function* schemaGbnfWork(schema: JsonSchema, strictness: Strictness): Work<string> {
+  const { rules, root } = yield* rulesOfSchema(schema, strictness);
+  if (!root.productive) throw schemaError('', NO_VALUE);
+  return yield* withinStates(new ValueGbnf(rules).text(root));
+}
+
+/**
+ * The rules of a schema, and the rule of its values.
+ * @throws QuantletError ERR_GRAMMAR naming the path and the keyword
+ */
+function* rulesOfSchema(schema: JsonSchema, strictness: Strictness): Work<{ readonly rules: Rules; readonly root: Rule }> {
+  if (typeof schema !== 'boolean' && (typeof schema !== 'object' || schema === null || Array.isArray(schema)))
+    throw schemaError('', `found ${shown(schema)}; expected true, false or an object`);
+  refuseLarge(schema);
+  const written = withWrittenNumbers(schema);
+  const rules = new Rules(written, strictness);
+  return { rules, root: yield* withinStates(rules.compile({ schema: written, pointer: '' })) };
+}
+
 /** @throws QuantletError ERR_GRAMMAR if the languages of all keywords together are too large */
-function* compiled(rules: Rules, schema: JsonSchema): Work<Rule> {
+function* withinStates<T>(work: Work<T>): Work<T> {
   try {
-    return yield* rules.compile({ schema, pointer: '' });
+    return yield* work;
   } catch (error) {
     if (!(error instanceof TooManyStates)) throw error;
     throw schemaError('', 'its patterns, lists and numbers have too many states together; expected fewer or simpler ones');

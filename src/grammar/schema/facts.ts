@@ -2,7 +2,7 @@
  * One alternative of a schema in plain form: combinators multiplied out, so that all facts must
  * hold together. Facts about a type do not concern values of other types.
  */
-import { compareDecimals, type Decimal } from '../exact-number.ts';
+import { compareDecimals, writtenJson, type Decimal } from '../exact-number.ts';
 import { jsonKey, type JsonSchema } from '../schema.ts';
 import { ANY_NUMBER, type NumberFacts } from './numbers.ts';
 import type { Regex } from './regex.ts';
@@ -136,10 +136,6 @@ export function both(a: Facts, b: Facts): Facts | undefined {
 function bothNumbers(a: NumberFacts, b: NumberFacts): NumberFacts {
   if (a === ANY_NUMBER) return b;
   if (b === ANY_NUMBER) return a;
-  const shared = (x: ListedNumbers, y: ListedNumbers): ListedNumbers => {
-    const keys = new Set(y.map(jsonKey));
-    return x.filter((value) => keys.has(jsonKey(value)));
-  };
   return {
     whole: a.whole ?? b.whole,
     minimum: either(higher, a.minimum, b.minimum),
@@ -148,9 +144,28 @@ function bothNumbers(a: NumberFacts, b: NumberFacts): NumberFacts {
     exclusiveMaximum: either(lower, a.exclusiveMaximum, b.exclusiveMaximum),
     multiples: [...a.multiples, ...b.multiples],
     notMultiples: [...a.notMultiples, ...b.notMultiples],
-    values: either(shared, a.values, b.values),
+    values: either(sharedNumbers, a.values, b.values),
     notValues: [...a.notValues, ...b.notValues],
   };
+}
+
+/** Numbers by their values, for lists that are compared with others. */
+const numbersByKey = new WeakMap<ListedNumbers, ReadonlyMap<string, ListedNumbers[number]>>();
+
+function byKey(list: ListedNumbers): ReadonlyMap<string, ListedNumbers[number]> {
+  let map = numbersByKey.get(list);
+  if (!map) numbersByKey.set(list, (map = new Map(list.map((value) => [jsonKey(value), value]))));
+  return map;
+}
+
+/** The numbers that both lists have, each in its shorter spelling. */
+function sharedNumbers(a: ListedNumbers, b: ListedNumbers): ListedNumbers {
+  const [few, many] = a.length <= b.length ? [a, b] : [b, a];
+  const others = byKey(many);
+  return few.flatMap((value) => {
+    const other = others.get(jsonKey(value));
+    return other === undefined ? [] : [writtenJson(other).length < writtenJson(value).length ? other : value];
+  });
 }
 
 function bothObjects(a: ObjectFacts, b: ObjectFacts): ObjectFacts {

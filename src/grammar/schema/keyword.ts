@@ -4,7 +4,7 @@ import { decimalOf, isNumber, WrittenNumber, type Decimal } from '../exact-numbe
 import { escapePointer, shown, type JsonSchema } from '../schema.ts';
 import type { Facts, Part } from './facts.ts';
 import type { Languages, Regex } from './regex.ts';
-import { Malformed } from './relaxed.ts';
+import { Malformed, Unheld } from './relaxed.ts';
 
 export type Keywords = Readonly<Record<string, unknown>>;
 
@@ -75,9 +75,13 @@ export function namesOf(value: unknown): readonly string[] {
   return names;
 }
 
+/** No text has this many characters. */
+const LARGEST_COUNT = 2 ** 31 - 1;
+
 export function countOf(given: unknown): number {
   const value = given instanceof WrittenNumber ? given.double : given;
   if (typeof value !== 'number' || !Number.isInteger(value) || value < 0) throw expected(given, 'an integer that is not negative');
+  if (value > LARGEST_COUNT) throw new Unheld(`found ${shown(given)}; expected at most ${LARGEST_COUNT}`);
   return value;
 }
 

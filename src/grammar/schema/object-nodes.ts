@@ -45,10 +45,7 @@ export class ObjectNodes {
     this.#keys = names
       .flatMap(({ name, rule }, index) => (rule.productive ? [{ bytes: encoder.encode(JSON.stringify(name)), index }] : []))
       .sort((a, b) => compareBytes(a.bytes, b.bytes));
-    const open = !values.style.closed || shape.isOpen;
-    this.#others = shape.others
-      .filter(({ rule, asked }) => rule.productive && (asked || open))
-      .map((other) => ({ values: other, key: values.writer.string(other.language) }));
+    this.#others = shape.othersThat(values.style.closed).map((other) => ({ values: other, key: values.writer.string(other.language) }));
     const { writer } = values;
     const first = this.#state(0n, -1, 0, 0);
     const inside = [...this.#properties(first), ...(this.#isComplete(first) ? [writer.bytes([CLOSE, CLOSE, RETURN])] : [])];

@@ -36,8 +36,11 @@ export class ObjectShape {
   readonly max: number;
   /** The bits of all witnesses. */
   readonly witnesses: number;
+  /** True if a keyword restricts the names. */
+  readonly #restricted: boolean;
 
-  constructor(names: readonly NamedValues[], others: readonly OtherValues[], { min, max, witnesses }: ObjectFacts) {
+  constructor(names: readonly NamedValues[], others: readonly OtherValues[], { min, max, witnesses, names: languages }: ObjectFacts) {
+    this.#restricted = languages.length > 0;
     this.names = names;
     this.others = others;
     this.min = min;
@@ -53,13 +56,22 @@ export class ObjectShape {
   /** True if the schema says nothing about objects. */
   get isFree(): boolean {
     return (
-      this.names.length === 0 && this.min === 0 && this.max === Infinity && this.witnesses === 0 && this.others.every(({ asked }) => !asked)
+      this.names.length === 0 &&
+      this.min === 0 &&
+      this.max === Infinity &&
+      this.witnesses === 0 &&
+      !this.#restricted &&
+      this.others.every(({ asked }) => !asked)
     );
   }
 
-  /** True if names that are not listed are allowed without being asked for. */
-  get isOpen(): boolean {
-    return this.names.length === 0 || this.min > this.names.length || this.others.some(({ witnesses }) => witnesses.length > 0);
+  /**
+   * The names that are not listed and have values.
+   * @param closed true: only those that the schema asks for
+   */
+  othersThat(closed: boolean): readonly OtherValues[] {
+    const needed = this.names.length === 0 || this.min > this.names.length || this.others.some(({ witnesses }) => witnesses.length > 0);
+    return this.others.filter(({ rule, asked }) => rule.productive && (asked || needed || !closed));
   }
 
   /** True if some object has this shape, as far as the rules of its values are known to have values. */

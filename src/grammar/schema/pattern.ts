@@ -1,5 +1,5 @@
 /** Converts regular expressions of ECMAScript (`pattern`) to languages of whole texts. */
-import { CONTROLS, NO_LINE_END, PatternReader, namedSet, single, type Pairs } from '../pattern-reader.ts';
+import { CONTROLS, NO_LINE_END, PatternReader, namedSet, single, type Pairs } from './pattern-reader.ts';
 import { normalizeRanges } from '../ranges.ts';
 import type { Languages, Regex } from './regex.ts';
 

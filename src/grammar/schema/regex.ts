@@ -55,6 +55,10 @@ export interface Regex {
 const MAX_LANGUAGES = 300_000;
 /** Limit of languages visited to find one text. */
 const MAX_VISITED = 3000;
+/** Limit of derivatives taken while a schema is compiled: one or two seconds. */
+const MAX_STEPS = 3_000_000;
+/** Limit of derivatives taken to compare listed words with other languages. */
+const MAX_WORD_STEPS = 300_000;
 /** Longest text of a listed language. */
 const MAX_LISTED_LENGTH = 500;
 /** Number of languages visited between two pauses. */
@@ -68,6 +72,10 @@ export class Languages {
   readonly #known = new Map<string, Regex>();
   readonly #lists = new Map<string, Regex>();
   #count = 0;
+  /** Number of derivatives taken. */
+  #steps = 0;
+  /** True while a schema is compiled: the time that languages take is limited. */
+  limited = true;
   readonly none = this.#intern('none', { type: 'none' }, false, true);
   readonly empty = this.#intern('empty', { type: 'empty' }, true, true);
   /** Any one character. */
@@ -148,9 +156,33 @@ export class Languages {
   #combined(type: 'choice' | 'all', set: ReadonlySet<Regex>, without: Regex): Regex {
     const parts = [...set].sort((a, b) => a.id - b.id);
     if (parts.length < 2) return parts[0] ?? without;
+    const list = type === 'all' ? parts.find(({ form }) => form.type === 'words') : undefined;
+    if (list) return this.#amongWords(list, parts);
     const nullable = type === 'choice' ? parts.some((part) => part.nullable) : parts.every((part) => part.nullable);
     const plain = type === 'choice' && parts.every((part) => part.plain);
     return this.#intern(`${type}${parts.map((part) => part.id).join()}`, { type, parts }, nullable, plain);
+  }
+
+  /** The listed words that belong to all languages; not listed if that takes long. */
+  #amongWords(list: Regex, all: readonly Regex[]): Regex {
+    const key = `all${all.map((part) => part.id).join()}`;
+    let regex = this.#known.get(key);
+    if (regex) return regex;
+    const others = all.filter((part) => part !== list);
+    const most = this.#steps + MAX_WORD_STEPS;
+    const kept: string[] = [];
+    for (const word of wordsOf(list)) {
+      if (others.every((other) => this.#matchesWithin(other, word, most))) kept.push(word);
+      if (this.#steps > most)
+        return this.#intern(
+          key,
+          { type: 'all', parts: all },
+          all.every(({ nullable }) => nullable),
+          false,
+        );
+    }
+    this.#known.set(key, (regex = this.words(kept)));
+    return regex;
   }
 
   not(item: Regex): Regex {
@@ -184,25 +216,32 @@ export class Languages {
     interface Branch {
       end: boolean;
       readonly next: Map<number, Branch>;
+      regex: Regex;
     }
-    const root: Branch = { end: false, next: new Map() };
+    const branches: Branch[] = [];
+    const branch = (): Branch => {
+      const made = { end: false, next: new Map<number, Branch>(), regex: this.none };
+      branches.push(made);
+      return made;
+    };
+    const root = branch();
     for (const word of words) {
       let at = root;
       for (const c of word) {
         const code = c.codePointAt(0)!;
         let next = at.next.get(code);
-        if (!next) at.next.set(code, (next = { end: false, next: new Map() }));
+        if (!next) at.next.set(code, (next = branch()));
         at = next;
       }
       at.end = true;
     }
-    const make = ({ end, next }: Branch): Regex =>
-      next.size === 0
-        ? end
-          ? this.empty
-          : this.none
-        : this.#add({ type: 'words', next: new Map([...next].map(([code, branch]) => [code, make(branch)])) }, end, true);
-    return make(root);
+    // Branches come before those after them, so the last are made first.
+    for (const at of branches.reverse()) {
+      const next = new Map([...at.next].map(([code, { regex }]) => [code, regex]));
+      if (next.size > 0) at.regex = this.#add({ type: 'words', next }, at.end, true);
+      else if (at.end) at.regex = this.empty;
+    }
+    return root.regex;
   }
 
   /** Digits, with or without a point, of the multiples of `step` / 10^places. */
@@ -214,6 +253,7 @@ export class Languages {
 
   /** The language of what may follow a character. */
   derive(regex: Regex, code: number): Regex {
+    this.#steps++;
     const { form } = regex;
     switch (form.type) {
       case 'none':
@@ -277,10 +317,11 @@ export class Languages {
     if (start.live !== undefined) return start.live;
     const from = new Map<Regex, Regex | undefined>([[start, undefined]]);
     let visited = 0;
+    const most = this.limited ? MAX_STEPS : Infinity;
     // The map grows during iteration, and the loop visits what is added.
     for (const regex of from.keys()) {
       if (++visited % STRIDE === 0) yield;
-      if (visited > MAX_VISITED) throw new TooManyStates();
+      if (visited > MAX_VISITED || this.#steps > most) throw new TooManyStates();
       if (regex.nullable || regex.live || (regex.plain && regex !== this.none)) {
         for (let on: Regex | undefined = regex; on; on = from.get(on)) on.live = true;
         return true;
@@ -309,10 +350,30 @@ export class Languages {
 
   /** True if a text belongs to the language. */
   matches(regex: Regex, text: string): boolean {
+    return this.#matchesWithin(regex, text, Infinity);
+  }
+
+  #matchesWithin(regex: Regex, text: string, steps: number): boolean {
     let at = regex;
-    for (const c of text) at = this.derive(at, c.codePointAt(0)!);
+    for (const c of text) {
+      if (at === this.anything) return true;
+      if (at === this.none || this.#steps > steps) return false;
+      at = this.derive(at, c.codePointAt(0)!);
+    }
     return at.nullable;
   }
+}
+
+/** The words of a tree, without recursion, because words may be long. */
+export function wordsOf(tree: Regex): string[] {
+  const words: string[] = [];
+  const open: [Regex, string][] = [[tree, '']];
+  for (let next = open.pop(); next; next = open.pop()) {
+    const [{ form, nullable }, text] = next;
+    if (nullable) words.push(text);
+    if (form.type === 'words') for (const [code, after] of [...form.next].reverse()) open.push([after, text + String.fromCodePoint(code)]);
+  }
+  return words;
 }
 
 /** Adds the code points at which transitions of a language may change. */

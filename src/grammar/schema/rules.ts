@@ -6,7 +6,8 @@ import type { Work } from '../../slices.ts';
 import { schemaError } from '../schema-error.ts';
 import { arrayShape, type ArrayShape } from './array-shape.ts';
 import { Expander, keyOfAll } from './expand.ts';
-import { ANYTHING, KIND, type Facts, type ObjectFacts, type Part, type StringFact } from './facts.ts';
+import { ALL_KINDS, ANYTHING, KIND, type Facts, type ObjectFacts, type Part, type StringFact } from './facts.ts';
+import { ANY_NUMBER } from './numbers.ts';
 import { objectShape, type ObjectShape } from './object-shape.ts';
 import { TooManyStates, type Regex } from './regex.ts';
 import { Relaxations, Unheld, type Strictness } from './relaxed.ts';
@@ -72,6 +73,7 @@ export class Rules implements RuleMaker {
     this.#current = undefined;
     for (const rule of this.#all) for (const { array } of this.alternativesOf(rule)) if (array) this.#finishUnique(array);
     yield* this.#findProductive();
+    this.expander.languages.limited = false;
     return first;
   }
 
@@ -152,6 +154,21 @@ export class Rules implements RuleMaker {
         'uniqueItems',
         new Unheld('equal items cannot be told apart unless all are listed by enum; expected maxItems 1, or a schema without uniqueItems'),
       );
+  }
+
+  /**
+   * The kinds of values that are written: of an untyped schema, those that its keywords speak of, or
+   * all if they speak of none.
+   */
+  writtenKinds({ kinds, typed, string, number, object, array }: Alternative): number {
+    const { languages, numbers } = this.expander;
+    if (typed || kinds !== ALL_KINDS) return kinds;
+    let spoken = 0;
+    if (string !== languages.none && string !== languages.anything) spoken |= KIND.string;
+    if (number !== languages.none && number !== numbers.of(ANY_NUMBER)) spoken |= KIND.number;
+    if (object && !object.isFree) spoken |= KIND.object;
+    if (array && !array.isFree) spoken |= KIND.array;
+    return spoken === 0 ? kinds : spoken;
   }
 
   /** The JSON texts of all values of a rule; undefined if there are too many. */

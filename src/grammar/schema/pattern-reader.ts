@@ -1,5 +1,5 @@
 /** Reading of regular expressions of ECMAScript that RegExp has accepted: sets and escapes. */
-import { MAX_CODE_POINT, normalizeRanges } from './ranges.ts';
+import { MAX_CODE_POINT, normalizeRanges } from '../ranges.ts';
 
 export type Pairs = [low: number, high: number][];
 
