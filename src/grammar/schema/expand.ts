@@ -26,8 +26,10 @@ const LOOK_DEPTH = 3;
 const MAX_LOOKED_AT = 16;
 
 /** Keywords in the order in which they are read: those with many alternatives last. */
-const KEYWORDS: ReadonlyMap<string, Meaning> = new Map(
-  Object.entries({ ...SCALAR_KEYWORDS, ...OBJECT_KEYWORDS, ...ARRAY_KEYWORDS, ...COMBINATORS, ...UNHELD }),
+const KEYWORDS: ReadonlyMap<string, { readonly order: number; readonly meaning: Meaning }> = new Map(
+  Object.entries({ ...SCALAR_KEYWORDS, ...OBJECT_KEYWORDS, ...ARRAY_KEYWORDS, ...COMBINATORS, ...UNHELD }).map(
+    ([keyword, meaning], order) => [keyword, { order, meaning }],
+  ),
 );
 
 const keyOf = ({ pointer, negated, schema }: Part): string =>
@@ -106,12 +108,13 @@ export class Expander implements Expansion {
     this.#relaxations.addError(pointer.slice(0, Math.max(0, at)), pointer.slice(at + 1), error);
   }
 
-  *#readings(schema: Keywords, pointer: string): Generator<[Meaning, Reading]> {
-    for (const [keyword, meaning] of KEYWORDS) {
-      const value = Object.hasOwn(schema, keyword) ? schema[keyword] : undefined;
-      if (value === undefined || this.#document.ignores(keyword, schema)) continue;
-      yield [meaning, { value, keyword, schema, pointer, context: this }];
-    }
+  #readings(schema: Keywords, pointer: string): [Meaning, Reading][] {
+    const found = Object.keys(schema).flatMap((keyword) => {
+      const known = KEYWORDS.get(keyword);
+      return known && schema[keyword] !== undefined && !this.#document.ignores(keyword, schema) ? [{ keyword, ...known }] : [];
+    });
+    found.sort((a, b) => a.order - b.order);
+    return found.map(({ keyword, meaning }) => [meaning, { value: schema[keyword], keyword, schema, pointer, context: this }]);
   }
 
   *#yes(schema: Keywords, pointer: string): Work<readonly Facts[]> {

@@ -5,8 +5,8 @@ import type { ValueWriter } from './rule.ts';
 
 /** Properties so far. Equal ones are one object. */
 interface Seen {
-  /** Listed names, a bit each. */
-  readonly names: bigint;
+  /** Indices of listed names. */
+  readonly names: ReadonlySet<number>;
   /** The last listed name, in schema order; -1 at first, Infinity after another name. */
   readonly last: number;
   /** Number of properties, as far as limits need it. */
@@ -33,6 +33,8 @@ export class ObjectNodes {
   readonly #others: readonly { readonly values: Values; readonly key: number }[];
   /** Largest count that makes a difference. */
   readonly #most: number;
+  /** True if a name depends on no other, and the number of properties has no limits. */
+  readonly #isFree: boolean;
   readonly #seen = new Map<string, Seen>();
 
   constructor(values: ValueWriter, shape: ObjectShape) {
@@ -41,20 +43,22 @@ export class ObjectNodes {
     this.#ordered = values.style.ordered;
     const { names, min, max } = shape;
     this.#most = max === Infinity ? min : max;
+    this.#isFree = !shape.hasDependents && min === 0 && max === Infinity;
     const encoder = new TextEncoder();
     this.#keys = names
       .flatMap(({ name, rule }, index) => (rule.productive ? [{ bytes: encoder.encode(JSON.stringify(name)), index }] : []))
       .sort((a, b) => compareBytes(a.bytes, b.bytes));
     this.#others = shape.othersThat(values.style.closed).map((other) => ({ values: other, key: values.writer.string(other.language) }));
     const { writer } = values;
-    const first = this.#state(0n, -1, 0, 0);
+    const first = this.#state(new Set(), -1, 0, 0);
     const inside = [...this.#properties(first), ...(this.#isComplete(first) ? [writer.bytes([CLOSE, CLOSE, RETURN])] : [])];
     this.start = writer.bytes([0x7b, 0x7b, writer.call(writer.blanks, writer.split(inside))]);
   }
 
-  #state(names: bigint, last: number, count: number, witnesses: number): Seen {
+  #state(names: ReadonlySet<number>, last: number, count: number, witnesses: number): Seen {
     // In schema order, the names that came make a difference only where they require others.
-    const key = `${this.#ordered && !this.#shape.hasDependents ? '' : names},${last},${count},${witnesses}`;
+    const listed = this.#ordered && !this.#shape.hasDependents ? '' : [...names].sort((a, b) => a - b).join();
+    const key = `${listed} ${last},${count},${witnesses}`;
     let seen = this.#seen.get(key);
     if (!seen) this.#seen.set(key, (seen = { names, last, count, witnesses, needed: this.#shape.needed(names), after: undefined }));
     return seen;
@@ -64,12 +68,16 @@ export class ObjectNodes {
     return needed.length === 0 && count >= this.#shape.min && witnesses === this.#shape.witnesses;
   }
 
-  /** The state after a listed name; undefined if no object continues so. */
-  #withName(seen: Seen, index: number): Seen | undefined {
-    const bit = 1n << BigInt(index);
-    if (seen.names & bit || (this.#ordered && (index < seen.last || seen.needed.some((i) => i < index)))) return undefined;
-    const next = this.#state(seen.names | bit, this.#ordered ? index : -1, this.#counted(seen), seen.witnesses);
-    return this.#canEnd(next, seen.count + 1) ? next : undefined;
+  /** True if a listed name may come next. */
+  #allows(seen: Seen, index: number): boolean {
+    if (seen.names.has(index) || (this.#ordered && (index < seen.last || seen.needed.some((i) => i < index)))) return false;
+    return this.#isFree || this.#canEnd(this.#withName(seen, index), seen.count + 1);
+  }
+
+  /** The state after a listed name. */
+  #withName(seen: Seen, index: number): Seen {
+    const names = new Set(seen.names).add(index);
+    return this.#state(names, this.#ordered ? index : -1, this.#counted(seen), seen.witnesses);
   }
 
   #counted({ count }: Seen): number {
@@ -82,8 +90,8 @@ export class ObjectNodes {
     if (count + needed.length > max) return false;
     if (needed.some((i) => !listed[i].rule.productive || (this.#ordered && i < last))) return false;
     if (count >= min || this.#others.length > 0) return true;
-    const comes = (i: number): boolean => Boolean(names & (1n << BigInt(i))) || (listed[i].rule.productive && !(this.#ordered && i < last));
-    const left = this.#keys.filter(({ index }) => !(names & (1n << BigInt(index))) && comes(index) && listed[index].requires.every(comes));
+    const comes = (i: number): boolean => names.has(i) || (listed[i].rule.productive && !(this.#ordered && i < last));
+    const left = this.#keys.filter(({ index }) => !names.has(index) && comes(index) && listed[index].requires.every(comes));
     return count + left.length >= min;
   }
 
@@ -102,8 +110,8 @@ export class ObjectNodes {
   #properties(seen: Seen): number[] {
     const { writer } = this.#values;
     const nodes: number[] = [];
-    const allowed = this.#keys.map(({ index }) => this.#withName(seen, index));
-    if (allowed.some((next) => next)) nodes.push(this.#name(seen, allowed, 0, this.#keys.length, 0));
+    const allowed = this.#keys.map(({ index }) => this.#allows(seen, index));
+    if (allowed.includes(true)) nodes.push(this.#name(seen, allowed, 0, this.#keys.length, 0));
     const fits = seen.count + 1 + seen.needed.length <= this.#shape.max && (!this.#ordered || seen.needed.length === 0);
     if (!fits) return nodes;
     for (const { values, key } of this.#others) {
@@ -114,7 +122,7 @@ export class ObjectNodes {
   }
 
   /** Names from `low` to `high` in the order of their bytes, which agree in the first `at` bytes. */
-  #name(seen: Seen, allowed: readonly (Seen | undefined)[], low: number, high: number, at: number): number {
+  #name(seen: Seen, allowed: readonly boolean[], low: number, high: number, at: number): number {
     const { writer } = this.#values;
     const edges: number[] = [];
     for (let from = low; from < high;) {
@@ -122,11 +130,10 @@ export class ObjectNodes {
       let to = from + 1;
       while (to < high && this.#keys[to].bytes[at] === byte) to++;
       const [begin, end] = [from, to];
-      const live = allowed.slice(begin, end).filter((next) => next);
-      if (live.length > 0) {
+      if (allowed.slice(begin, end).includes(true)) {
         // One name left: the rest of its bytes at once.
         const next =
-          end - begin === 1 ? this.#lastBytes(begin, at + 1, live[0]!) : writer.lazy(() => this.#name(seen, allowed, begin, end, at + 1));
+          end - begin === 1 ? this.#lastBytes(seen, begin, at + 1) : writer.lazy(() => this.#name(seen, allowed, begin, end, at + 1));
         edges.push(byte, byte, next);
       }
       from = to;
@@ -134,10 +141,10 @@ export class ObjectNodes {
     return writer.bytes(edges);
   }
 
-  #lastBytes(key: number, at: number, next: Seen): number {
+  #lastBytes(seen: Seen, key: number, at: number): number {
     const { writer } = this.#values;
     const { bytes, index } = this.#keys[key];
-    return writer.lazy(() => writer.text(bytes.subarray(at), this.#value(this.#shape.names[index], next)));
+    return writer.lazy(() => writer.text(bytes.subarray(at), this.#value(this.#shape.names[index], this.#withName(seen, index))));
   }
 
   /** A colon and a value, then the rest of the object. */

@@ -36,21 +36,22 @@ export class ObjectShape {
   readonly max: number;
   /** The bits of all witnesses. */
   readonly witnesses: number;
+  /** True if some name requires others. */
+  readonly hasDependents: boolean;
+  /** Indices of required names. */
+  readonly #required: readonly number[];
   /** True if a keyword restricts the names. */
   readonly #restricted: boolean;
 
   constructor(names: readonly NamedValues[], others: readonly OtherValues[], { min, max, witnesses, names: languages }: ObjectFacts) {
+    this.hasDependents = names.some(({ requires }) => requires.length > 0);
+    this.#required = [...names.keys()].filter((i) => names[i].required);
     this.#restricted = languages.length > 0;
     this.names = names;
     this.others = others;
     this.min = min;
     this.max = max;
     this.witnesses = 2 ** witnesses.length - 1;
-  }
-
-  /** True if some name requires others. */
-  get hasDependents(): boolean {
-    return this.names.some(({ requires }) => requires.length > 0);
   }
 
   /** True if the schema says nothing about objects. */
@@ -61,6 +62,7 @@ export class ObjectShape {
       this.max === Infinity &&
       this.witnesses === 0 &&
       !this.#restricted &&
+      this.others.length > 0 &&
       this.others.every(({ asked }) => !asked)
     );
   }
@@ -76,7 +78,7 @@ export class ObjectShape {
 
   /** True if some object has this shape, as far as the rules of its values are known to have values. */
   hasValue(): boolean {
-    const needed = this.needed(0n);
+    const needed = this.needed(new Set());
     if (needed.length > this.max || needed.some((i) => !this.names[i].rule.productive)) return false;
     const possible = this.others.some(({ rule }) => rule.productive) ? Infinity : this.names.filter(({ rule }) => rule.productive).length;
     if (possible < this.min) return false;
@@ -87,11 +89,13 @@ export class ObjectShape {
   }
 
   /** Names that must still come after the given ones: required ones, and what both require. */
-  needed(seen: bigint): number[] {
-    const all = new Set<number>();
-    for (const [i, { required }] of this.names.entries()) if (required || (seen >> BigInt(i)) & 1n) all.add(i);
-    for (const i of all) for (const other of this.names[i].requires) all.add(other);
-    return [...all].filter((i) => !((seen >> BigInt(i)) & 1n));
+  needed(seen: ReadonlySet<number>): number[] {
+    const all = new Set(this.#required);
+    if (this.hasDependents) {
+      for (const i of seen) for (const other of this.names[i].requires) all.add(other);
+      for (const i of all) for (const other of this.names[i].requires) all.add(other);
+    }
+    return [...all].filter((i) => !seen.has(i));
   }
 }
 
@@ -128,6 +132,7 @@ function valuesOf(rules: RuleMaker, { witnesses }: ObjectFacts, parts: readonly 
 /** Divides all names that are not listed by the patterns that they match. */
 function* otherNames(rules: RuleMaker, facts: ObjectFacts, names: ReadonlySet<string>): Work<OtherValues[]> {
   const { languages } = rules.expander;
+  if (facts.sources.some(({ patterns, others }) => patterns.length === 0 && others?.schema === false && !others.negated)) return [];
   const given = [
     ...facts.sources.flatMap(({ patterns }) => patterns.map(({ language }) => language)),
     ...facts.witnesses.map((witness) => witness.names),

@@ -2,7 +2,7 @@
 import type { Work } from '../../slices.ts';
 import { gbnfChoice, gbnfClass, gbnfRepeat, gbnfSequence, gbnfText } from '../gbnf-text.ts';
 import { normalizeRanges } from '../ranges.ts';
-import { wordsOf, type Languages, type Regex } from './regex.ts';
+import type { Languages, Regex } from './regex.ts';
 import type { RuleBook } from './rule-book.ts';
 import { MAX_LANGUAGE_STATES, writeStates, type Step } from './state-rules.ts';
 
@@ -44,7 +44,8 @@ export class RegexGbnf {
 
   /** The JSON strings whose contents belong to a language that is not empty. */
   *quoted(regex: Regex, hint: string): Work<string> {
-    if (regex.form.type === 'words') return gbnfChoice(wordsOf(regex).map((word) => gbnfText(JSON.stringify(word))));
+    const { form } = regex;
+    if (form.type === 'words') return gbnfChoice(form.words.map((word) => gbnfText(JSON.stringify(word))));
     return gbnfSequence(QUOTE, yield* this.of(regex, hint), QUOTE);
   }
 
@@ -82,7 +83,7 @@ export class RegexGbnf {
       case 'repeat':
         return gbnfRepeat(this.#plain(form.item), form.min, form.max);
       case 'words':
-        return gbnfChoice(wordsOf(regex).map((word) => (word === '' ? '' : this.#text(word))));
+        return gbnfChoice(form.words.map((word) => (word === '' ? '' : this.#text(word))));
       default:
         return '';
     }

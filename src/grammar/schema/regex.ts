@@ -22,8 +22,8 @@ type Form =
   | { readonly type: 'choice' | 'all'; readonly parts: readonly Regex[] }
   | { readonly type: 'not'; readonly item: Regex }
   | { readonly type: 'repeat'; readonly item: Regex; readonly min: number; readonly max: number }
-  /** Listed words: what follows, by the next character. */
-  | { readonly type: 'words'; readonly next: ReadonlyMap<number, Regex> }
+  /** Listed words, and once computed, the rests of these by their first character. */
+  | { readonly type: 'words'; readonly words: readonly string[]; next: ReadonlyMap<number, Regex> | undefined }
   /** Digits of a multiple of a number; see Multiple. */
   | { readonly type: 'multiple'; readonly of: Multiple };
 
@@ -156,22 +156,24 @@ export class Languages {
   #combined(type: 'choice' | 'all', set: ReadonlySet<Regex>, without: Regex): Regex {
     const parts = [...set].sort((a, b) => a.id - b.id);
     if (parts.length < 2) return parts[0] ?? without;
-    const list = type === 'all' ? parts.find(({ form }) => form.type === 'words') : undefined;
-    if (list) return this.#amongWords(list, parts);
+    if (type === 'all') {
+      const list = parts.find(({ form }) => form.type === 'words');
+      if (list?.form.type === 'words') return this.#amongWords(list, list.form.words, parts);
+    }
     const nullable = type === 'choice' ? parts.some((part) => part.nullable) : parts.every((part) => part.nullable);
     const plain = type === 'choice' && parts.every((part) => part.plain);
     return this.#intern(`${type}${parts.map((part) => part.id).join()}`, { type, parts }, nullable, plain);
   }
 
   /** The listed words that belong to all languages; not listed if that takes long. */
-  #amongWords(list: Regex, all: readonly Regex[]): Regex {
+  #amongWords(list: Regex, words: readonly string[], all: readonly Regex[]): Regex {
     const key = `all${all.map((part) => part.id).join()}`;
     let regex = this.#known.get(key);
     if (regex) return regex;
     const others = all.filter((part) => part !== list);
     const most = this.#steps + MAX_WORD_STEPS;
     const kept: string[] = [];
-    for (const word of wordsOf(list)) {
+    for (const word of words) {
       if (others.every((other) => this.#matchesWithin(other, word, most))) kept.push(word);
       if (this.#steps > most)
         return this.#intern(
@@ -207,41 +209,28 @@ export class Languages {
     const list = [...words];
     const key = JSON.stringify(list);
     let regex = this.#lists.get(key);
-    if (!regex) this.#lists.set(key, (regex = this.#tree(list)));
+    if (!regex) this.#lists.set(key, (regex = this.#listed(list)));
     return regex;
   }
 
-  /** Words as a tree of characters. */
-  #tree(words: readonly string[]): Regex {
-    interface Branch {
-      end: boolean;
-      readonly next: Map<number, Branch>;
-      regex: Regex;
+  #listed(words: readonly string[]): Regex {
+    if (words.every((word) => word === '')) return words.length > 0 ? this.empty : this.none;
+    return this.#add({ type: 'words', words, next: undefined }, words.includes(''), true);
+  }
+
+  /** The rests of listed words by their first character. */
+  #nextOf(form: Extract<Form, { readonly type: 'words' }>): ReadonlyMap<number, Regex> {
+    if (form.next) return form.next;
+    const rests = new Map<number, string[]>();
+    for (const word of form.words) {
+      const code = word.codePointAt(0);
+      if (code === undefined) continue;
+      const rest = word.slice(code > 0xffff ? 2 : 1);
+      const others = rests.get(code);
+      if (others) others.push(rest);
+      else rests.set(code, [rest]);
     }
-    const branches: Branch[] = [];
-    const branch = (): Branch => {
-      const made = { end: false, next: new Map<number, Branch>(), regex: this.none };
-      branches.push(made);
-      return made;
-    };
-    const root = branch();
-    for (const word of words) {
-      let at = root;
-      for (const c of word) {
-        const code = c.codePointAt(0)!;
-        let next = at.next.get(code);
-        if (!next) at.next.set(code, (next = branch()));
-        at = next;
-      }
-      at.end = true;
-    }
-    // Branches come before those after them, so the last are made first.
-    for (const at of branches.reverse()) {
-      const next = new Map([...at.next].map(([code, { regex }]) => [code, regex]));
-      if (next.size > 0) at.regex = this.#add({ type: 'words', next }, at.end, true);
-      else if (at.end) at.regex = this.empty;
-    }
-    return root.regex;
+    return (form.next = new Map([...rests].map(([code, words]) => [code, this.#listed(words)])));
   }
 
   /** Digits, with or without a point, of the multiples of `step` / 10^places. */
@@ -274,7 +263,7 @@ export class Languages {
       case 'repeat':
         return this.sequence(this.derive(form.item, code), this.repeat(form.item, Math.max(0, form.min - 1), form.max - 1));
       case 'words':
-        return form.next.get(code) ?? this.none;
+        return this.#nextOf(form).get(code) ?? this.none;
       case 'multiple':
         return this.#afterDigit(form.of, code);
     }
@@ -294,7 +283,7 @@ export class Languages {
   edges(regex: Regex): readonly Edge[] {
     if (regex.edges) return regex.edges;
     const cuts = new Set<number>([0]);
-    addCuts(regex, cuts);
+    this.#addCuts(regex, cuts);
     const starts = [...cuts].filter((cut) => cut <= MAX_CODE_POINT).sort((a, b) => a - b);
     const edges: { low: number; high: number; to: Regex }[] = [];
     for (const [i, low] of starts.entries()) {
@@ -362,46 +351,34 @@ export class Languages {
     }
     return at.nullable;
   }
-}
 
-/** The words of a tree, without recursion, because words may be long. */
-export function wordsOf(tree: Regex): string[] {
-  const words: string[] = [];
-  const open: [Regex, string][] = [[tree, '']];
-  for (let next = open.pop(); next; next = open.pop()) {
-    const [{ form, nullable }, text] = next;
-    if (nullable) words.push(text);
-    if (form.type === 'words') for (const [code, after] of [...form.next].reverse()) open.push([after, text + String.fromCodePoint(code)]);
-  }
-  return words;
-}
-
-/** Adds the code points at which transitions of a language may change. */
-function addCuts(regex: Regex, cuts: Set<number>): void {
-  const { form } = regex;
-  switch (form.type) {
-    case 'none':
-    case 'empty':
-      return;
-    case 'chars':
-      for (let i = 0; i < form.ranges.length; i += 2) cuts.add(form.ranges[i]).add(form.ranges[i + 1] + 1);
-      return;
-    case 'sequence':
-      addCuts(form.first, cuts);
-      if (form.first.nullable) addCuts(form.rest, cuts);
-      return;
-    case 'choice':
-    case 'all':
-      for (const part of form.parts) addCuts(part, cuts);
-      return;
-    case 'not':
-    case 'repeat':
-      addCuts(form.item, cuts);
-      return;
-    case 'words':
-      for (const code of form.next.keys()) cuts.add(code).add(code + 1);
-      return;
-    case 'multiple':
-      for (let code = 46; code <= 58; code++) cuts.add(code);
+  /** Adds the code points at which transitions of a language may change. */
+  #addCuts(regex: Regex, cuts: Set<number>): void {
+    const { form } = regex;
+    switch (form.type) {
+      case 'none':
+      case 'empty':
+        return;
+      case 'chars':
+        for (let i = 0; i < form.ranges.length; i += 2) cuts.add(form.ranges[i]).add(form.ranges[i + 1] + 1);
+        return;
+      case 'sequence':
+        this.#addCuts(form.first, cuts);
+        if (form.first.nullable) this.#addCuts(form.rest, cuts);
+        return;
+      case 'choice':
+      case 'all':
+        for (const part of form.parts) this.#addCuts(part, cuts);
+        return;
+      case 'not':
+      case 'repeat':
+        this.#addCuts(form.item, cuts);
+        return;
+      case 'words':
+        for (const code of this.#nextOf(form).keys()) cuts.add(code).add(code + 1);
+        return;
+      case 'multiple':
+        for (let code = 46; code <= 58; code++) cuts.add(code);
+    }
   }
 }

@@ -29,12 +29,15 @@ function typesOf({ value, schema }: Reading): readonly string[] {
   return (schema.nullable === true ? [...types, 'null'] : types) as readonly string[];
 }
 
+/** Facts that are one object for all integers, so that their language is written once. */
+const INTEGERS = aboutNumbers({ whole: true });
+
 const type: Meaning = {
   yes(reading) {
     const types = typesOf(reading);
     const kinds = types.reduce((all, name) => all | KINDS_OF_TYPE[name], 0);
     const whole = types.includes('integer') && !types.includes('number');
-    return [only(kinds, whole ? aboutNumbers({ whole }) : ANYTHING)];
+    return [only(kinds, whole ? INTEGERS : ANYTHING)];
   },
   no(reading) {
     const types = typesOf(reading);
