@@ -2,14 +2,10 @@
 import { RETURN } from '../program.ts';
 import type { ArrayShape } from './array-shape.ts';
 import { ArrayStates, type Items } from './array-states.ts';
-import type { ValueWriter } from './rule.ts';
-
-const OPEN = 0x5b;
-const COMMA = 0x2c;
-const CLOSE = 0x5d;
+import type { ArrayForm, ValueWriter } from './rule.ts';
 
 /** Writes an array and returns its first node. */
-export function writeArray(values: ValueWriter, shape: ArrayShape): number {
+export function writeArray(values: ValueWriter, shape: ArrayShape, form: ArrayForm): number {
   const { writer, style } = values;
   const states = new ArrayStates(shape, style.closed);
   const known = new Map<Items, number>();
@@ -19,9 +15,9 @@ export function writeArray(values: ValueWriter, shape: ArrayShape): number {
     if (node === undefined) {
       node = writer.lazy(() => {
         const next = itemsAfter(items);
-        const edges = states.isComplete(items) ? [CLOSE, CLOSE, RETURN] : [];
-        if (next.length > 0) edges.push(COMMA, COMMA, writer.call(writer.blanks, writer.split(next)));
-        return writer.call(writer.blanks, writer.bytes(edges));
+        const parts = states.isComplete(items) ? [form.close(RETURN)] : [];
+        if (next.length > 0) parts.push(form.comma(writer.split(next)));
+        return writer.call(writer.blanks, writer.split(parts));
       });
       known.set(items, node);
     }
@@ -33,10 +29,12 @@ export function writeArray(values: ValueWriter, shape: ArrayShape): number {
     states
       .next(items)
       .map(({ item, after: then }) =>
-        typeof item === 'string' ? writer.text(item, after(then)) : writer.call(values.value(item), after(then)),
+        typeof item === 'string'
+          ? writer.text(form.listed(item), after(then))
+          : writer.call(form.item(item, items.length), after(then)),
       );
 
   const inside = itemsAfter(states.start);
-  if (states.isComplete(states.start)) inside.push(writer.bytes([CLOSE, CLOSE, RETURN]));
-  return writer.bytes([OPEN, OPEN, writer.call(writer.blanks, writer.split(inside))]);
+  if (states.isComplete(states.start) && !form.nonEmpty) inside.push(form.close(RETURN));
+  return form.open(writer.split(inside));
 }

@@ -52,10 +52,10 @@ export function* schemaGbnfWork(schema: JsonSchema, strictness: Strictness): Wor
 }
 
 /**
- * The rules of a schema, and the rule of its values.
+ * The rules of a schema, and the rule of its values, for any notation of values.
  * @throws QuantletError ERR_GRAMMAR naming the path and the keyword
  */
-function* rulesOfSchema(schema: JsonSchema, strictness: Strictness): Work<{ readonly rules: Rules; readonly root: Rule }> {
+export function* rulesOfSchema(schema: JsonSchema, strictness: Strictness): Work<{ readonly rules: Rules; readonly root: Rule }> {
   if (typeof schema !== 'boolean' && (typeof schema !== 'object' || schema === null || Array.isArray(schema)))
     throw schemaError('', `found ${shown(schema)}; expected true, false or an object`);
   refuseLarge(schema);

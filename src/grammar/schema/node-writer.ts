@@ -43,19 +43,24 @@ const encoder = new TextEncoder();
 
 /** Nodes of one compiled schema. Most are written when a text first reaches them. */
 export class NodeWriter {
-  readonly nodes: Node[] = [{ type: 'return' }];
+  readonly nodes: Node[];
   readonly #languages: Languages;
   readonly #strings = new Map<Regex, number>();
   readonly #raw = new Map<Regex, number>();
+  readonly #bare = new Map<number, Map<Regex, number>>();
   /** Continuation bytes of UTF-8, by their ranges and the node after them. */
   readonly #tails = new Map<string, number>();
   readonly #escapes = new Map<number, number>();
   /** Blanks between the parts of JSON. */
   readonly blanks: number;
 
-  /** @param brief true: few blanks, so that a model cannot write them forever */
-  constructor(languages: Languages, brief: boolean) {
+  /**
+   * @param brief true: few blanks, so that a model cannot write them forever
+   * @param nodes nodes of other writers of the same program
+   */
+  constructor(languages: Languages, brief: boolean, nodes: Node[] = [{ type: 'return' }]) {
     this.#languages = languages;
+    this.nodes = nodes;
     this.blanks = brief ? this.#briefBlanks() : this.#anyBlanks();
   }
 
@@ -124,6 +129,29 @@ export class NodeWriter {
     const edges = this.#edges(language).flatMap(({ low, high, to }) => [low, Math.min(high, 0x7f), this.raw(to)]);
     const read = edges.length > 0 ? [this.bytes(edges)] : [];
     return this.split(language.nullable ? [...read, RETURN] : read);
+  }
+
+  /** The first node of a text of a language as it is; continues at `end`. */
+  bare(language: Regex, end: number): number {
+    let known = this.#bare.get(end);
+    if (!known) this.#bare.set(end, (known = new Map()));
+    let node = known.get(language);
+    if (node === undefined) known.set(language, (node = this.lazy(() => this.#writeBare(language, end))));
+    return node;
+  }
+
+  #writeBare(language: Regex, end: number): number {
+    const edges: number[] = [];
+    for (const { low, high, to } of this.#edges(language)) {
+      const next = this.bare(to, end);
+      for (const [from, last] of [
+        [low, Math.min(high, 0xd7ff)],
+        [Math.max(low, 0xe000), high],
+      ])
+        if (from <= last) for (const bytes of utf8Ranges(from, last)) edges.push(bytes[0], bytes[1], this.#tail(bytes, 2, next));
+    }
+    const read = this.bytes(edges);
+    return language.nullable ? this.split([read, end]) : read;
   }
 
   #edges(language: Regex): Edge[] {

@@ -1,7 +1,7 @@
 /** Writes objects as nodes: a state for each set of properties that came. */
 import { RETURN } from '../program.ts';
 import type { ObjectShape, Values } from './object-shape.ts';
-import type { ValueWriter } from './rule.ts';
+import type { ObjectForm, ValueWriter } from './rule.ts';
 
 /** Properties so far. Equal ones are one object. */
 interface Seen {
@@ -19,16 +19,13 @@ interface Seen {
   after: number | undefined;
 }
 
-const COMMA = 0x2c;
-const CLOSE = 0x7d;
-const COLON = 0x3a;
-
 export class ObjectNodes {
   readonly start: number;
   readonly #values: ValueWriter;
   readonly #shape: ObjectShape;
+  readonly #form: ObjectForm;
   readonly #ordered: boolean;
-  /** Names as JSON with quotes, in order of their bytes, each with its index. */
+  /** Names as the form writes them, in order of their bytes, each with its index. */
   readonly #keys: readonly { readonly bytes: Uint8Array; readonly index: number }[];
   readonly #others: readonly { readonly values: Values; readonly key: number }[];
   /** Largest count that makes a difference. */
@@ -37,22 +34,29 @@ export class ObjectNodes {
   readonly #isFree: boolean;
   readonly #seen = new Map<string, Seen>();
 
-  constructor(values: ValueWriter, shape: ObjectShape) {
+  constructor(values: ValueWriter, shape: ObjectShape, form: ObjectForm) {
     this.#values = values;
     this.#shape = shape;
+    this.#form = form;
     this.#ordered = values.style.ordered;
     const { names, min, max } = shape;
     this.#most = max === Infinity ? min : max;
     this.#isFree = !shape.hasDependents && min === 0 && max === Infinity;
     const encoder = new TextEncoder();
     this.#keys = names
-      .flatMap(({ name, rule }, index) => (rule.productive ? [{ bytes: encoder.encode(JSON.stringify(name)), index }] : []))
+      .flatMap(({ name, rule }, index) => {
+        const key = rule.productive ? form.key(name) : undefined;
+        return key === undefined ? [] : [{ bytes: encoder.encode(key), index }];
+      })
       .sort((a, b) => compareBytes(a.bytes, b.bytes));
-    this.#others = shape.othersThat(values.style.closed).map((other) => ({ values: other, key: values.writer.string(other.language) }));
+    this.#others = shape.othersThat(values.style.closed).flatMap((other) => {
+      const key = form.keys(other.language);
+      return key === undefined ? [] : [{ values: other, key }];
+    });
     const { writer } = values;
     const first = this.#state(new Set(), -1, 0, 0);
-    const inside = [...this.#properties(first), ...(this.#isComplete(first) ? [writer.bytes([CLOSE, CLOSE, RETURN])] : [])];
-    this.start = writer.bytes([0x7b, 0x7b, writer.call(writer.blanks, writer.split(inside))]);
+    const ends = this.#isComplete(first) && !form.nonEmpty;
+    this.start = form.open(writer.split([...this.#properties(first), ...(ends ? [form.close(RETURN)] : [])]));
   }
 
   #state(names: ReadonlySet<number>, last: number, count: number, witnesses: number): Seen {
@@ -100,9 +104,9 @@ export class ObjectNodes {
     const { writer } = this.#values;
     return (seen.after ??= writer.lazy(() => {
       const next = this.#properties(seen);
-      const edges = this.#isComplete(seen) ? [CLOSE, CLOSE, RETURN] : [];
-      if (next.length > 0) edges.push(COMMA, COMMA, writer.call(writer.blanks, writer.split(next)));
-      return writer.call(writer.blanks, writer.bytes(edges));
+      const parts = this.#isComplete(seen) ? [this.#form.close(RETURN)] : [];
+      if (next.length > 0) parts.push(this.#form.comma(writer.split(next)));
+      return writer.call(writer.blanks, writer.split(parts));
     }));
   }
 
@@ -116,7 +120,7 @@ export class ObjectNodes {
     if (!fits) return nodes;
     for (const { values, key } of this.#others) {
       const next = this.#state(seen.names, this.#ordered ? Infinity : -1, this.#counted(seen), seen.witnesses);
-      nodes.push(writer.call(key, this.#value(values, next)));
+      nodes.push(writer.call(key, this.#value(values, next, undefined)));
     }
     return nodes;
   }
@@ -144,20 +148,20 @@ export class ObjectNodes {
   #lastBytes(seen: Seen, key: number, at: number): number {
     const { writer } = this.#values;
     const { bytes, index } = this.#keys[key];
-    return writer.lazy(() => writer.text(bytes.subarray(at), this.#value(this.#shape.names[index], this.#withName(seen, index))));
+    const named = this.#shape.names[index];
+    return writer.lazy(() => writer.text(bytes.subarray(at), this.#value(named, this.#withName(seen, index), named.name)));
   }
 
-  /** A colon and a value, then the rest of the object. */
-  #value({ rule, witnesses }: Values, next: Seen): number {
+  /** What follows a name: its value, then the rest of the object. */
+  #value({ rule, witnesses }: Values, next: Seen, name: string | undefined): number {
     const { writer } = this.#values;
     const after = (value: typeof rule, found: number): number => {
       const state = this.#state(next.names, next.last, next.count, next.witnesses | found);
-      return writer.call(this.#values.value(value), this.#after(state));
+      return writer.call(this.#form.value(value, name), this.#after(state));
     };
     const options = [after(rule, 0)];
     for (const { bit, rule: witness } of witnesses) if (witness.productive && !(next.witnesses & bit)) options.push(after(witness, bit));
-    const colon = writer.bytes([COLON, COLON, writer.call(writer.blanks, writer.split(options))]);
-    return writer.call(writer.blanks, colon);
+    return this.#form.colon(writer.split(options));
   }
 }
 

@@ -2,6 +2,7 @@
 import type { Expander } from './expand.ts';
 import type { Part } from './facts.ts';
 import type { NodeWriter } from './node-writer.ts';
+import type { Regex } from './regex.ts';
 
 /** Values that satisfy several schemas together. */
 export interface Rule {
@@ -31,6 +32,36 @@ export interface Style {
   readonly closed: boolean;
   /** True: few blanks between the parts of JSON; false: any. */
   readonly brief: boolean;
+}
+
+/** Texts of a notation around the members of an object. Functions return the first node. */
+export interface ObjectForm {
+  /** True: an object without members cannot be written. */
+  readonly nonEmpty?: boolean;
+  open(next: number): number;
+  comma(next: number): number;
+  close(next: number): number;
+  /** Text of a listed name, with a character after it that no name has; undefined: it cannot be written. */
+  key(name: string): string | undefined;
+  /** The rule for the other names, of a language; undefined: they cannot be written. */
+  keys(language: Regex): number | undefined;
+  /** What stands between a name and its value. */
+  colon(next: number): number;
+  /** The rule for the values of a name, and what ends them. */
+  value(rule: Rule, name: string | undefined): number;
+}
+
+/** Texts of a notation around the items of an array. Functions return the first node. */
+export interface ArrayForm {
+  /** True: an array without items cannot be written. */
+  readonly nonEmpty?: boolean;
+  open(next: number): number;
+  comma(next: number): number;
+  close(next: number): number;
+  /** The rule for the values of an item, and what stands around them. */
+  item(rule: Rule, index: number): number;
+  /** Text of an item that is one JSON value. */
+  listed(json: string): string;
 }
 
 /** Writes the values of rules as nodes. */

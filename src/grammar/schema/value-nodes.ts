@@ -1,23 +1,26 @@
 /** Writes the values of rules as nodes of an automaton. */
-import { RETURN } from '../program.ts';
+import { RETURN, type Node } from '../program.ts';
 import { writeArray } from './array-nodes.ts';
-import { KIND } from './facts.ts';
+import { ALL_KINDS, KIND } from './facts.ts';
 import { NodeWriter } from './node-writer.ts';
 import { ObjectNodes } from './object-nodes.ts';
+import type { ObjectShape } from './object-shape.ts';
 import type { Regex } from './regex.ts';
-import type { Rule, Style, ValueWriter } from './rule.ts';
+import type { ArrayForm, ObjectForm, Rule, Style, ValueWriter } from './rule.ts';
 import type { Alternative, Rules } from './rules.ts';
 
+/** Values as JSON. Other notations of values override what they write differently. */
 export class ValueNodes implements ValueWriter {
   readonly writer: NodeWriter;
   readonly style: Style;
-  readonly #rules: Rules;
+  protected readonly rules: Rules;
   readonly #none: Regex;
 
-  constructor(rules: Rules, style: Style) {
+  /** @param nodes the nodes of a program that these values become part of */
+  constructor(rules: Rules, style: Style, nodes?: Node[]) {
     const { languages } = rules.expander;
-    this.#rules = rules;
-    this.writer = new NodeWriter(languages, style.brief);
+    this.rules = rules;
+    this.writer = new NodeWriter(languages, style.brief, nodes);
     this.#none = languages.none;
     this.style = style;
   }
@@ -25,26 +28,66 @@ export class ValueNodes implements ValueWriter {
   /** The first node of a rule's values. */
   value(rule: Rule): number {
     return (rule.node ??= this.writer.lazy(() =>
-      this.writer.split(this.#rules.alternativesOf(rule).flatMap((alternative) => this.#alternative(alternative))),
+      this.writer.split(this.rules.alternativesOf(rule).flatMap((alternative) => this.alternative(alternative))),
     ));
   }
 
-  #alternative(alternative: Alternative): number[] {
+  /** The first nodes of one alternative's values, of these kinds alone. */
+  protected alternative(alternative: Alternative, kinds = ALL_KINDS): number[] {
     const { string, number, object, array } = alternative;
-    const { writer } = this;
+    const allowed = kinds & this.kindsOf(alternative);
     const starts: number[] = [];
-    const kinds = this.style.closed ? this.#rules.writtenKinds(alternative) : alternative.kinds;
-    for (const [kind, text] of LITERALS) if (kinds & kind) starts.push(writer.text(text, RETURN));
-    if (kinds & KIND.number && number !== this.#none) starts.push(writer.raw(number));
-    if (kinds & KIND.string && string !== this.#none) starts.push(writer.string(string));
-    if (kinds & KIND.object && object?.hasValue()) starts.push(new ObjectNodes(this, object).start);
-    if (kinds & KIND.array && array?.hasValue()) starts.push(writeArray(this, array));
+    for (const [kind, texts] of this.literals()) if (allowed & kind) starts.push(...texts.map((text) => this.writer.text(text, RETURN)));
+    if (allowed & KIND.number && number !== this.#none) starts.push(this.writer.raw(number));
+    if (allowed & KIND.string && string !== this.#none) starts.push(this.string(string));
+    if (allowed & KIND.object && object?.hasValue()) starts.push(this.object(object));
+    if (allowed & KIND.array && array?.hasValue()) starts.push(writeArray(this, array, this.arrayForm()));
     return starts;
+  }
+
+  /** The kinds of values of an alternative that are written. */
+  protected kindsOf(alternative: Alternative): number {
+    return this.style.closed ? this.rules.writtenKinds(alternative) : alternative.kinds;
+  }
+
+  protected literals(): readonly (readonly [kind: number, texts: readonly string[]])[] {
+    return LITERALS;
+  }
+
+  protected string(language: Regex): number {
+    return this.writer.string(language);
+  }
+
+  /** The first node of an object. */
+  object(shape: ObjectShape, form: ObjectForm = this.objectForm()): number {
+    return new ObjectNodes(this, shape, form).start;
+  }
+
+  protected objectForm(): ObjectForm {
+    const { writer } = this;
+    return {
+      ...this.brackets('{', '}'),
+      key: (name) => JSON.stringify(name),
+      keys: (language) => writer.string(language),
+      colon: (next) => writer.call(writer.blanks, writer.text(':', writer.call(writer.blanks, next))),
+      value: (rule) => this.value(rule),
+    };
+  }
+
+  protected arrayForm(): ArrayForm {
+    return { ...this.brackets('[', ']'), item: (rule) => this.value(rule), listed: (json) => json };
+  }
+
+  /** Brackets around parts with commas between them. */
+  protected brackets(open: string, close: string): Pick<ArrayForm, 'open' | 'comma' | 'close'> {
+    const { writer } = this;
+    const spaced = (text: string, next: number): number => writer.text(text, writer.call(writer.blanks, next));
+    return { open: (next) => spaced(open, next), comma: (next) => spaced(',', next), close: (next) => writer.text(close, next) };
   }
 }
 
 const LITERALS = [
-  [KIND.null, 'null'],
-  [KIND.true, 'true'],
-  [KIND.false, 'false'],
+  [KIND.null, ['null']],
+  [KIND.true, ['true']],
+  [KIND.false, ['false']],
 ] as const;
