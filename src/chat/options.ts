@@ -50,7 +50,7 @@ const isNamed = (value: unknown): boolean => isPlain(value) && 'name' in value &
 
 export interface ChatOptions extends Omit<
   GenerateOptions,
-  'special' | 'parseSpecial' | 'onContextFull' | 'keep' | 'spanBudget' | 'begun' | 'grammarAfter'
+  'special' | 'parseSpecial' | 'onContextFull' | 'keep' | 'spanBudget' | 'begun' | 'grammarAfter' | 'calls'
 > {
   /**
    * Behaviour if a conversation leaves no room for an answer. The room wanted is maxTokens, at most
@@ -107,7 +107,7 @@ export interface ChatOptions extends Omit<
   addGenerationPrompt?: boolean | undefined;
 }
 
-const { special: _, keep: __, spanBudget: ___, begun: ____, grammarAfter: _____, ...TEXT_OPTIONS } = GENERATE_OPTIONS;
+const { special: _, keep: __, spanBudget: ___, begun: ____, grammarAfter: _____, calls: ______, ...TEXT_OPTIONS } = GENERATE_OPTIONS;
 
 /** Every option of a chat. Tools are checked elsewhere (offeredTools, checkTools). */
 export const CHAT_OPTIONS = {

@@ -128,7 +128,7 @@ function* quoted(
   }
 }
 
-const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r' };
+const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f' };
 
 /** Reads an escape, and returns it as JSON. */
 function* escaped(text: CallText): Reading<string | undefined> {
@@ -238,12 +238,13 @@ export function pythonReader(close: string, raw = false): CallReader {
   };
 }
 
-const QUOTE = '<|"|>';
+/** Quote of Gemma 4's strings. */
+export const GEMMA_QUOTE = '<|"|>';
 /** Gemma's literals: bare keys, and a special token as the quote. */
 const GEMMA: Literals = {
   *string(text, write) {
-    if (!(yield* text.eat(QUOTE))) return undefined;
-    return yield* quoted(text, QUOTE, false, (offset) => followsQuote(text, offset), write);
+    if (!(yield* text.eat(GEMMA_QUOTE))) return undefined;
+    return yield* quoted(text, GEMMA_QUOTE, false, (offset) => followsQuote(text, offset), write);
   },
   key: /[^:{}[\]<>,"]/,
 };

@@ -1,29 +1,10 @@
 /** Readers of calls in XML-like notations, whose arguments are elements with bare text. */
 import { tailLength } from '../generate/stop.ts';
 import { within, type Subschema, type ValueKind } from './argument-types.ts';
-import { BareValue, type BareSyntax } from './bare-value.ts';
+import type { XmlSyntax } from '../grammar/calls/notation.ts';
+import { BareValue } from './bare-value.ts';
 import { MAX_HEAD, type CallReader, type CallSink, type CallText, type Reading } from './call-text.ts';
 import type { ChatTool } from './messages.ts';
-
-/** An XML-like notation of calls. */
-interface XmlSyntax extends BareSyntax {
-  /** Beginning of a call, up to its name; '' if the name comes right after the outer marker. */
-  readonly call: string;
-  /** End of the name; '' if the name ends at the first character that no name has. */
-  readonly named: string;
-  /** End of a call; '' if the outer marker ends it. */
-  readonly callEnd: string;
-  /** Beginning of an argument up to its key, end of the key, and end of the argument. */
-  readonly argument: string;
-  readonly keyed: string;
-  readonly argumentEnd: string;
-  /** A further tag between the key and the value. */
-  readonly value?: string;
-  /** Values may be in CDATA sections. */
-  readonly cdata?: boolean;
-  /** A tag that may follow the name. */
-  readonly afterName?: string;
-}
 
 /** `<function=name><parameter=key>value</parameter></function>` (Qwen3-Coder, Seed-OSS, Nemotron 3). */
 export const functionXml: XmlSyntax = {
@@ -187,7 +168,7 @@ function* readKey(text: CallText, syntax: Framed): Reading<{ key: string; type: 
     yield* text.blanks();
     return (yield* text.eat(syntax.value)) ? { key: head, type: undefined } : undefined;
   }
-  if (!syntax.argument.endsWith('"')) return /^[^<>\s]+$/.test(head) ? { key: head, type: undefined } : undefined;
+  if (!syntax.argument.endsWith('"')) return /^[^<>\r\n]+$/.test(head) ? { key: head, type: undefined } : undefined;
   const found = /^([^"]+)"(?: (string|type)="(\w*)")?$/.exec(head);
   if (!found) return undefined;
   const [, key, attribute, word] = found;

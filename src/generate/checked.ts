@@ -36,6 +36,7 @@ export const GENERATE_OPTIONS = {
   speculation: KIND.any,
   spanBudget: internal(KIND.object),
   grammarAfter: internal(KIND.string),
+  calls: internal(KIND.object),
   begun: internal(KIND.string),
   watch: internal(KIND.function),
 } satisfies Kinds<GenerateOptions>;

@@ -2,6 +2,7 @@
 import { QuantletError } from '../errors.ts';
 import { bigJson } from '../chat/exact-json.ts';
 import { inSlices, type Work } from '../slices.ts';
+import type { CallsFormat } from './calls/notation.ts';
 import { createGrammarWork, type Grammar, type GrammarVocabulary } from './grammar.ts';
 import type { JsonSchema } from './schema.ts';
 import { plainFormat, type PlainFormat, type ResponseFormat } from './schema-source.ts';
@@ -13,6 +14,8 @@ export interface ConstraintOptions {
    */
   grammar?: string | undefined;
   responseFormat?: ResponseFormat | undefined;
+  /** Calls of tools that the text must consist of. @internal */
+  calls?: CallsFormat;
   /**
    * The end of the prompt, if an answer has already begun there. The grammar or format treats this
    * as the beginning of the text. @internal
@@ -49,7 +52,7 @@ export function createConstraints(
   // Without a constraint the result is undefined at once, so that the generation begins before a
   // later caller's.
   return (options, signal) =>
-    options.grammar === undefined && (options.responseFormat === undefined || options.responseFormat.type === 'text')
+    options.grammar === undefined && !options.calls && (options.responseFormat === undefined || options.responseFormat.type === 'text')
       ? undefined
       : make(options, signal);
 }
@@ -58,7 +61,8 @@ export function createConstraints(
  * The grammar, or the format to make a grammar from.
  * @throws ERR_INVALID_ARGUMENT
  */
-function askedOf({ grammar, responseFormat }: ConstraintOptions): string | PlainFormat | undefined {
+function askedOf({ grammar, responseFormat, calls }: ConstraintOptions): string | PlainFormat | CallsFormat | undefined {
+  if (calls) return calls;
   const format = responseFormat === undefined ? undefined : plainFormat(responseFormat);
   if (grammar !== undefined && typeof grammar !== 'string')
     throw new QuantletError('ERR_INVALID_ARGUMENT', `grammar is ${typeof grammar}; expected GBNF text`);
@@ -72,8 +76,9 @@ function askedOf({ grammar, responseFormat }: ConstraintOptions): string | Plain
  * Compiles a grammar or the schema of a format. The code for JSON is imported only here, so that
  * pages without JSON do not load it.
  */
-async function workOf(asked: string | PlainFormat | undefined, vocabulary: GrammarVocabulary): Promise<Work<Grammar>> {
+async function workOf(asked: string | PlainFormat | CallsFormat | undefined, vocabulary: GrammarVocabulary): Promise<Work<Grammar>> {
   if (typeof asked === 'string') return createGrammarWork(asked, vocabulary);
+  if (asked && 'tools' in asked) return (await import('./calls/calls-grammar.ts')).callsGrammarWork(asked, vocabulary);
   const { schemaGrammarWork } = await import('./schema-grammar.ts');
   return asked?.type === 'json_schema'
     ? schemaGrammarWork(asked.schema as JsonSchema, vocabulary, asked.strict ?? [])

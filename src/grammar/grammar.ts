@@ -35,6 +35,8 @@ export interface Grammar extends TokenConstraint {
    * @throws QuantletError ERR_INVALID_ARGUMENT if no text of the grammar begins in this way
    */
   begin(text: string): Work<void>;
+  /** Reads bytes of a text. False, and the position stays, if they do not fit. */
+  read(bytes: Uint8Array): boolean;
   /** @throws QuantletError ERR_GRAMMAR for a token that may not come next */
   accept(id: number): void;
   reset(): void;
@@ -215,6 +217,12 @@ function createReader(shared: Shared, position: Position): Grammar {
     },
     *begin(text) {
       state = first = yield* begunState(automaton, first, text);
+    },
+    read(bytes) {
+      let at = state;
+      for (let i = 0; i < bytes.length && at; i++) at = automaton.step(at, bytes[i]);
+      if (at) state = at;
+      return at !== null;
     },
     accept(id) {
       if (!allows(id))

@@ -7,7 +7,7 @@ import type { StrictPart } from './schema/relaxed.ts';
 import type { JsonSchema } from './schema.ts';
 
 /** JSON as models write it best: properties in the order of the schema, and only what was asked for. */
-const WRITTEN = { ordered: true, closed: true, brief: true } as const;
+export const WRITTEN = { ordered: true, closed: true, brief: true } as const;
 
 /**
  * Makes the grammar of a JSON schema. A generator that pauses.

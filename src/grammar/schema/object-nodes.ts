@@ -44,13 +44,10 @@ export class ObjectNodes {
     this.#isFree = !shape.hasDependents && min === 0 && max === Infinity;
     const encoder = new TextEncoder();
     this.#keys = names
-      .flatMap(({ name, rule }, index) => {
-        const key = rule.productive ? form.key(name) : undefined;
-        return key === undefined ? [] : [{ bytes: encoder.encode(key), index }];
-      })
+      .flatMap(({ name, rule }, index) => (rule.productive ? form.spell(name).map((key) => ({ bytes: encoder.encode(key), index })) : []))
       .sort((a, b) => compareBytes(a.bytes, b.bytes));
     this.#others = shape.othersThat(values.style.closed).flatMap((other) => {
-      const key = form.keys(other.language);
+      const key = form.others(other.language);
       return key === undefined ? [] : [{ values: other, key }];
     });
     const { writer } = values;
@@ -95,7 +92,8 @@ export class ObjectNodes {
     if (needed.some((i) => !listed[i].rule.productive || (this.#ordered && i < last))) return false;
     if (count >= min || this.#others.length > 0) return true;
     const comes = (i: number): boolean => names.has(i) || (listed[i].rule.productive && !(this.#ordered && i < last));
-    const left = this.#keys.filter(({ index }) => !names.has(index) && comes(index) && listed[index].requires.every(comes));
+    const writable = new Set(this.#keys.map(({ index }) => index));
+    const left = [...writable].filter((index) => !names.has(index) && comes(index) && listed[index].requires.every(comes));
     return count + left.length >= min;
   }
 
@@ -115,12 +113,12 @@ export class ObjectNodes {
     const { writer } = this.#values;
     const nodes: number[] = [];
     const allowed = this.#keys.map(({ index }) => this.#allows(seen, index));
-    if (allowed.includes(true)) nodes.push(this.#name(seen, allowed, 0, this.#keys.length, 0));
+    if (allowed.includes(true)) nodes.push(this.#form.before(this.#name(seen, allowed, 0, this.#keys.length, 0)));
     const fits = seen.count + 1 + seen.needed.length <= this.#shape.max && (!this.#ordered || seen.needed.length === 0);
     if (!fits) return nodes;
     for (const { values, key } of this.#others) {
       const next = this.#state(seen.names, this.#ordered ? Infinity : -1, this.#counted(seen), seen.witnesses);
-      nodes.push(writer.call(key, this.#value(values, next, undefined)));
+      nodes.push(this.#form.before(writer.call(key, this.#value(values, next, undefined))));
     }
     return nodes;
   }
@@ -129,7 +127,14 @@ export class ObjectNodes {
   #name(seen: Seen, allowed: readonly boolean[], low: number, high: number, at: number): number {
     const { writer } = this.#values;
     const edges: number[] = [];
+    const ended: number[] = [];
     for (let from = low; from < high;) {
+      // The first name may be the beginning of the others.
+      if (this.#keys[from].bytes.length === at) {
+        if (allowed[from]) ended.push(this.#lastBytes(seen, from, at));
+        from++;
+        continue;
+      }
       const byte = this.#keys[from].bytes[at];
       let to = from + 1;
       while (to < high && this.#keys[to].bytes[at] === byte) to++;
@@ -142,7 +147,8 @@ export class ObjectNodes {
       }
       from = to;
     }
-    return writer.bytes(edges);
+    const read = writer.bytes(edges);
+    return ended.length > 0 ? writer.split([...ended, read]) : read;
   }
 
   #lastBytes(seen: Seen, key: number, at: number): number {

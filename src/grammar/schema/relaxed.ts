@@ -4,6 +4,8 @@ import { TooManyStates } from './regex.ts';
 
 /** A keyword that a compiled schema does not hold, or holds only in part. */
 export interface Relaxation {
+  /** The tool whose arguments the schema describes. */
+  readonly tool?: string;
   /** JSON pointer of the schema with the keyword. */
   readonly pointer: string;
   readonly keyword: string;

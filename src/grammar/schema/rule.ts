@@ -11,8 +11,6 @@ export interface Rule {
   productive: boolean;
   /** Rules whose values contain values of this one. */
   readonly parents: Set<Rule>;
-  /** The rule's first node, once written. */
-  node: number | undefined;
 }
 
 /** Makes the rules that a shape refers to. */
@@ -41,10 +39,12 @@ export interface ObjectForm {
   open(next: number): number;
   comma(next: number): number;
   close(next: number): number;
-  /** Text of a listed name, with a character after it that no name has; undefined: it cannot be written. */
-  key(name: string): string | undefined;
+  /** What stands before a name. */
+  before(next: number): number;
+  /** Spellings of a listed name; none if it cannot be written. */
+  spell(name: string): readonly string[];
   /** The rule for the other names, of a language; undefined: they cannot be written. */
-  keys(language: Regex): number | undefined;
+  others(language: Regex): number | undefined;
   /** What stands between a name and its value. */
   colon(next: number): number;
   /** The rule for the values of a name, and what ends them. */

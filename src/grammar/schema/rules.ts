@@ -46,7 +46,7 @@ export class Rules implements RuleMaker {
     if (!rule) {
       if (this.#all.length >= MAX_RULES)
         throw schemaError('', `the schema combines to more than ${MAX_RULES} rules; expected fewer properties, or fewer combinations`);
-      rule = { parts, productive: false, parents: new Set(), node: undefined };
+      rule = { parts, productive: false, parents: new Set() };
       this.#known.set(key, rule);
       this.#all.push(rule);
     }

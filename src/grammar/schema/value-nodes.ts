@@ -14,6 +14,7 @@ export class ValueNodes implements ValueWriter {
   readonly writer: NodeWriter;
   readonly style: Style;
   protected readonly rules: Rules;
+  readonly #nodes = new Map<Rule, number>();
   readonly #none: Regex;
 
   /** @param nodes the nodes of a program that these values become part of */
@@ -27,13 +28,17 @@ export class ValueNodes implements ValueWriter {
 
   /** The first node of a rule's values. */
   value(rule: Rule): number {
-    return (rule.node ??= this.writer.lazy(() =>
-      this.writer.split(this.rules.alternativesOf(rule).flatMap((alternative) => this.alternative(alternative))),
-    ));
+    let node = this.#nodes.get(rule);
+    if (node === undefined) {
+      const alternatives = this.rules.alternativesOf(rule);
+      node = this.writer.lazy(() => this.writer.split(alternatives.flatMap((alternative) => this.alternative(alternative))));
+      this.#nodes.set(rule, node);
+    }
+    return node;
   }
 
   /** The first nodes of one alternative's values, of these kinds alone. */
-  protected alternative(alternative: Alternative, kinds = ALL_KINDS): number[] {
+  alternative(alternative: Alternative, kinds = ALL_KINDS): number[] {
     const { string, number, object, array } = alternative;
     const allowed = kinds & this.kindsOf(alternative);
     const starts: number[] = [];
@@ -46,7 +51,7 @@ export class ValueNodes implements ValueWriter {
   }
 
   /** The kinds of values of an alternative that are written. */
-  protected kindsOf(alternative: Alternative): number {
+  kindsOf(alternative: Alternative): number {
     return this.style.closed ? this.rules.writtenKinds(alternative) : alternative.kinds;
   }
 
@@ -63,12 +68,13 @@ export class ValueNodes implements ValueWriter {
     return new ObjectNodes(this, shape, form).start;
   }
 
-  protected objectForm(): ObjectForm {
+  objectForm(): ObjectForm {
     const { writer } = this;
     return {
       ...this.brackets('{', '}'),
-      key: (name) => JSON.stringify(name),
-      keys: (language) => writer.string(language),
+      before: (next) => next,
+      spell: (name) => [JSON.stringify(name)],
+      others: (language) => this.string(language),
       colon: (next) => writer.call(writer.blanks, writer.text(':', writer.call(writer.blanks, next))),
       value: (rule) => this.value(rule),
     };
