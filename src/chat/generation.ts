@@ -138,7 +138,7 @@ export function createChat(
       if (!execute) return { ...answer, messages: added, steps, timings };
       const results = await Promise.all(answer.toolCalls.map((call, i) => runTool(execute[i], call, options.signal)));
       for (const result of results) {
-        added.push({ role: 'tool', tool_call_id: result.call.id, name: result.call.name, content: result.text });
+        added.push({ role: 'tool', tool_call_id: result.call.id, name: result.call.name, content: result.parts ?? result.text });
         yield { type: 'toolResult' as const, ...result };
       }
     }

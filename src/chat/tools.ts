@@ -4,7 +4,8 @@ import { schemaOf } from '../grammar/schema-source.ts';
 import { checkOptions, KIND, oneOf, required, type Kind, type Kinds } from '../options.ts';
 import { isRecord } from './json.ts';
 import type { ParsedCall } from './call-text.ts';
-import type { ChatTool } from './messages.ts';
+import { contentText, type ChatPart, type ChatTool } from './messages.ts';
+import { isImagePart } from './images.ts';
 
 /** A call by the model, with the id that its result names. */
 export interface ToolCall extends ParsedCall {
@@ -38,11 +39,26 @@ export interface ToolSet {
 /** Result of a call. */
 export interface ToolResult {
   readonly call: ToolCall;
-  /** Text for the model. */
+  /** Text for the model. Images are `[image]`. */
   readonly text: string;
+  /** Texts and images for the model, if the tool returned ToolParts. @internal */
+  readonly parts?: readonly ChatPart[];
   /** True if the tool threw, or the arguments were not JSON. */
   readonly failed: boolean;
 }
+
+/** Return value of a tool whose result has images. @internal */
+export class ToolParts {
+  readonly parts: readonly ChatPart[];
+
+  constructor(parts: readonly ChatPart[]) {
+    this.parts = parts;
+  }
+}
+
+/** Text of parts, with `[image]` in place of images. */
+export const textOfParts = (parts: readonly ChatPart[]): string =>
+  contentText(parts.map((part) => (isImagePart(part) ? { type: 'text', text: '[image]' } : part)));
 
 const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
 
@@ -111,6 +127,7 @@ export async function runTool(
     const args: unknown = JSON.parse(call.arguments === '' ? '{}' : call.arguments);
     const given = await execute(args, { id: call.id, name: call.name, signal });
     signal?.throwIfAborted();
+    if (given instanceof ToolParts) return { call, text: textOfParts(given.parts), parts: given.parts, failed: false };
     return { call, text: typeof given === 'string' ? given : (JSON.stringify(given) ?? ''), failed: false };
   } catch (error) {
     signal?.throwIfAborted();
