@@ -2,7 +2,7 @@
 import { basename } from 'node:path';
 import { QuantletError } from '../errors.ts';
 import { draftTimings } from '../generate/generate.ts';
-import type { Model } from '../model.ts';
+import type { Model, ModelChatOptions } from '../model.ts';
 import { printable } from '../printable.ts';
 import {
   COMPUTE_FLAGS,
@@ -25,11 +25,14 @@ import { CONVERSATION_HELP } from './conversation-commands.ts';
 import { greetingOf } from './conversation.ts';
 import { converse } from './converse.ts';
 import { filesRead } from './files-read.ts';
+import { MCP_FLAGS } from './mcp/config.ts';
+import { startServers, type McpHost, type StartingServers } from './mcp/host.ts';
+import { askOnce } from './message-input.ts';
 import { readImageFiles, withMarkedImages } from './image-files.ts';
 import { flagNames, lastOf, type FlagKey, type Values } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { GENERATE_FLAGS, generateOptions } from './generate-options.ts';
-import { CONTEXT_FULL, endAnswer, showAnswer, speeds, styleOf } from './show-answer.ts';
+import { CALLS_LEFT, CONTEXT_FULL, endAnswer, showAnswer, speeds, styleOf, type AnswerStyle } from './show-answer.ts';
 import { TEMPLATE_FLAGS, templateOptions } from './template-options.ts';
 import { endUnread } from './unread.ts';
 
@@ -56,6 +59,7 @@ const KEYS = [
   'contextShift',
   'escape',
   ...TEMPLATE_FLAGS,
+  ...MCP_FLAGS,
   'color',
   'showTimings',
   'warmup',
@@ -107,44 +111,87 @@ export const chat: Command = {
     const options = { ...(await generateOptions(values)), ...templateOptions(values) };
     const system = await saidBy(values, 'system', 'systemFile', 'the system message');
     const images = await readImageFiles(values, signal);
-    const model = await openModel({ ...values, mmprojAuto: values.mmprojAuto ?? true }, signal, await templateOf(values));
+    const servers = await startServers(values, signal);
     try {
-      const { wants } = model.internals.engine;
-      if (wants !== 'logits')
-        throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${model.architecture} model makes ${wants}, not text; use quantlet embed`);
-      for (const warning of model.chatTemplate.warnings) process.stderr.write(`quantlet: ${printable(flagNames(warning))}\n`);
-      if (goesOn)
-        return await converse(
-          {
-            model,
-            system,
-            first: once,
-            images,
-            chat: options,
-            style,
-            singleTurn: values.singleTurn ?? false,
-            shift: values.contextShift ?? true,
-            timings: values.showTimings ?? false,
-            inputs: filesRead(values),
-            greeting: (values.model ?? values.hf) === undefined ? noAnswers() + greetingOf(model) : greetingOf(model),
-          },
-          signal,
-        );
-      const before = system === undefined ? [] : [{ role: 'system' as const, content: system }];
-      const answer = model.chat([...before, { role: 'user', content: withMarkedImages(once, images) }], { ...options, signal });
-      if (values.json) process.stdout.write(`${JSON.stringify(await report(answer))}\n`);
-      else {
-        await showAnswer(answer, style);
-        const { finishReason, promptIds, ids } = await answer.result();
-        endAnswer(finishReason === 'length' && promptIds.length + ids.length >= model.contextLength ? CONTEXT_FULL : undefined);
-        if (values.showTimings) process.stderr.write(`\n${speeds((await answer.result()).timings)}\n`);
+      const model = await openModel({ ...values, mmprojAuto: values.mmprojAuto ?? true }, signal, await templateOf(values));
+      try {
+        checkModel(model);
+        const mcp = await readyHost(servers);
+        const tools = mcp?.toolsFor(model, options.responseFormat !== undefined);
+        const asked = { model, system, once, images, style, mcp, chat: { ...options, ...(tools ? { tools } : {}) } };
+        return await (goesOn ? talk(values, asked, signal) : answerOnce(values, asked, signal));
+      } finally {
+        await model.dispose();
       }
-      return 0;
     } finally {
-      await model.dispose();
+      await servers?.close();
     }
   },
 };
+
+/** What chat answers, and how. */
+interface Asked {
+  readonly model: Model;
+  readonly system: string | undefined;
+  /** The message of the flags or the pipe. */
+  readonly once: string | undefined;
+  readonly images: readonly Uint8Array[];
+  readonly chat: ModelChatOptions;
+  readonly style: AnswerStyle;
+  readonly mcp: McpHost | undefined;
+}
+
+/** Waits for the MCP servers, and reports their problems. */
+async function readyHost(servers: StartingServers | undefined): Promise<McpHost | undefined> {
+  const mcp = await servers?.ready;
+  for (const warning of mcp?.warnings ?? []) process.stderr.write(`quantlet: ${warning}\n`);
+  return mcp;
+}
+
+/** @throws ERR_INVALID_ARGUMENT for a model that does not write text */
+function checkModel(model: Model): void {
+  const { wants } = model.internals.engine;
+  if (wants !== 'logits')
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${model.architecture} model makes ${wants}, not text; use quantlet embed`);
+  for (const warning of model.chatTemplate.warnings) process.stderr.write(`quantlet: ${printable(flagNames(warning))}\n`);
+}
+
+/** A conversation. Returns the exit code. */
+function talk(values: ChatFlags, { once, ...asked }: Asked, signal: AbortSignal): Promise<number> {
+  const greeting = greetingOf(asked.model) + (asked.mcp?.greeting ?? '');
+  return converse(
+    {
+      ...asked,
+      first: once,
+      singleTurn: values.singleTurn ?? false,
+      shift: values.contextShift ?? true,
+      timings: values.showTimings ?? false,
+      inputs: filesRead(values),
+      greeting: (values.model ?? values.hf) === undefined ? noAnswers() + greeting : greeting,
+    },
+    signal,
+  );
+}
+
+/** One answer. Returns the exit code. */
+async function answerOnce(
+  values: ChatFlags,
+  { model, system, once, images, chat: options, style, mcp }: Asked,
+  signal: AbortSignal,
+): Promise<number> {
+  if (process.stdin.isTTY && process.stdout.isTTY) mcp?.askWith(askOnce);
+  const before = system === undefined ? [] : [{ role: 'system' as const, content: system }];
+  const answer = model.chat([...before, { role: 'user', content: withMarkedImages(once!, images) }], { ...options, signal });
+  if (values.json) process.stdout.write(`${JSON.stringify(await report(answer))}\n`);
+  else {
+    await showAnswer(answer, style);
+    const { finishReason, promptIds, ids, timings } = await answer.result();
+    const full = finishReason === 'length' && promptIds.length + ids.length >= model.contextLength;
+    endAnswer(full ? CONTEXT_FULL : finishReason === 'tool_calls' ? CALLS_LEFT : undefined);
+    if (values.showTimings) process.stderr.write(`\n${speeds(timings)}\n`);
+  }
+  return 0;
+}
 
 /** The text of a flag with its escapes replaced, or the unchanged text of a file. */
 async function saidBy(

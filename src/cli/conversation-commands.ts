@@ -24,6 +24,7 @@ export const COMMANDS = {
   image: ['FILE', 'put an image (PNG or JPEG) before the next message, if the model sees images'],
   save: ['FILE', 'write the conversation as JSON messages (chat.json)'],
   load: ['FILE', 'continue a saved conversation (chat.json)'],
+  mcp: ['', 'list MCP servers and their tools (--mcp-servers-config)'],
   speed: ['', 'the speed of the last answer, and how full the context is'],
   exit: ['', 'leave (Ctrl-D too)'],
 } as const satisfies { readonly [name: string]: readonly [argument: string, help: string] };
@@ -98,6 +99,7 @@ const RUN: { readonly [name in CommandName]: (conversation: Conversation, rest: 
     conversation.messages = messages;
     say(`Read ${messages.length} messages from ${path || DEFAULT_FILE}.`);
   },
+  mcp: ({ mcp }) => say(mcp?.describe() ?? 'There are no MCP servers; start with --mcp-servers-config FILE.'),
   speed({ last, model }) {
     say(last ? `${speeds(last.timings)}\n${last.tokens} of ${model.contextLength} tokens of context` : 'There is no complete answer yet.');
   },

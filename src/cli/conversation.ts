@@ -5,8 +5,10 @@ import { QuantletError } from '../errors.ts';
 import type { Timings } from '../generate/generate.ts';
 import type { Model, ModelChatOptions } from '../model.ts';
 import { printable } from '../printable.ts';
+import { AnswerLog } from './answer-log.ts';
 import { flagNames } from './flags.ts';
-import { CONTEXT_FULL, endAnswer, readingPrompt, showAnswer, speeds, type AnswerStyle } from './show-answer.ts';
+import type { McpHost } from './mcp/host.ts';
+import { CALLS_LEFT, CONTEXT_FULL, endAnswer, readingPrompt, showAnswer, speeds, type AnswerStyle } from './show-answer.ts';
 
 export interface ConversationOptions {
   readonly model: Model;
@@ -27,6 +29,8 @@ export interface ConversationOptions {
   readonly greeting: string;
   /** Files that the command reads; /save refuses to overwrite them. */
   readonly inputs: readonly string[];
+  /** MCP servers whose tools the model may call. */
+  readonly mcp: McpHost | undefined;
 }
 
 /** Seed of a repeated answer. The same seed would give the same answer. */
@@ -42,7 +46,7 @@ interface Answered {
 
 /** An answer in progress. */
 interface Answering {
-  content: string;
+  log: AnswerLog;
   /** Turns left out because the context was full. */
   left: number;
   /** Timings so far, after the generation has begun. */
@@ -54,6 +58,7 @@ export class Conversation {
   readonly model: Model;
   /** Files that /save refuses to overwrite. */
   readonly inputs: readonly string[];
+  readonly mcp: McpHost | undefined;
   messages: ChatMessage[];
   /** The last answer if it finished; undefined if it was stopped or failed. */
   last: Answered | undefined;
@@ -71,6 +76,7 @@ export class Conversation {
   constructor(options: ConversationOptions, terminal: boolean) {
     this.model = options.model;
     this.inputs = options.inputs;
+    this.mcp = options.mcp;
     this.#options = options;
     this.#images = options.images;
     this.#terminal = terminal;
@@ -118,7 +124,8 @@ export class Conversation {
 
   /** Answers the last message again, with another seed. */
   async answerAgain(nothing: () => void): Promise<void> {
-    if (this.messages.at(-1)?.role === 'assistant') this.messages.pop();
+    // With the answer go the calls and results that led to it.
+    this.messages.length = this.messages.findLastIndex(({ role }) => role !== 'assistant' && role !== 'tool') + 1;
     if (this.messages.at(-1)?.role === 'user') await this.#answer(++this.#regenerated);
     else nothing();
   }
@@ -148,8 +155,8 @@ export class Conversation {
    */
   async #answer(again = 0): Promise<void> {
     const stop = (this.#answering = new AbortController());
-    const before = this.messages.length;
-    const answer: Answering = { content: '', left: 0 };
+    const asked = this.messages.at(-1)!;
+    const answer: Answering = { log: new AnswerLog(), left: 0 };
     this.last = undefined;
     try {
       this.last = await this.#generate(answer, again, stop.signal);
@@ -162,8 +169,10 @@ export class Conversation {
     }
     this.#report(answer);
     // A stopped answer stays in the conversation; a message whose answer failed is removed.
-    if (answer.content !== '') this.messages.push({ role: 'assistant', content: answer.content.trimStart() });
-    else if (this.messages.length === before) this.messages.pop();
+    const rounds = answer.log.takeRounds();
+    const content = answer.log.text.trimStart();
+    if (answer.log.text !== '') this.messages.push(...rounds, { role: 'assistant', content });
+    else this.messages.length = this.messages.indexOf(asked);
   }
 
   /**
@@ -178,8 +187,10 @@ export class Conversation {
       for (;;) {
         const generation = this.model.chat(this.messages, { ...chat, ...seedFor(chat.seed, again), watch, signal });
         try {
-          await showAnswer(endReading(generation, reading), style, (text) => (answer.content += text));
+          await showAnswer(endReading(generation, reading), style, (event) => answer.log.push(event));
         } catch (error) {
+          // Tools that have run do not run again.
+          this.messages.push(...answer.log.takeRounds());
           if ((error as QuantletError).code !== 'ERR_CONTEXT_FULL' || !shift || !this.#forgetOldest()) throw error;
           answer.left++;
           continue;
@@ -188,7 +199,7 @@ export class Conversation {
         const tokens = promptIds.length + ids.length;
         const isFull = tokens >= this.model.contextLength;
         const asked = process.stdout.isTTY ? 'cut: -n' : undefined; // A program that reads a pipe knows its own limit.
-        endAnswer(finishReason === 'length' ? (isFull ? CONTEXT_FULL : asked) : undefined);
+        endAnswer(finishReason === 'length' ? (isFull ? CONTEXT_FULL : asked) : finishReason === 'tool_calls' ? CALLS_LEFT : undefined);
         return { timings, tokens };
       }
     } finally {
@@ -206,10 +217,10 @@ export class Conversation {
   }
 
   /** Reports turns that were left out, and the speed. A stopped answer has timings too. */
-  #report({ content, left, timings }: Answering): void {
+  #report({ log, left, timings }: Answering): void {
     if (left > 0)
       process.stderr.write(`quantlet: the context is full; the oldest ${left === 1 ? 'turn was' : `${left} turns were`} left out\n`);
-    const figures = this.last?.timings ?? (content === '' ? undefined : timings?.());
+    const figures = this.last?.timings ?? (log.text === '' ? undefined : timings?.());
     if (this.#options.timings && figures) process.stderr.write(`${speeds(figures)}\n`);
     if (this.#terminal) process.stdout.write('\n');
   }

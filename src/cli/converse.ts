@@ -22,7 +22,10 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
     conversation.stop(signal.reason);
     input.close();
   });
-  if (input.terminal) process.stdout.write(options.greeting);
+  if (input.terminal) {
+    process.stdout.write(options.greeting);
+    options.mcp?.askWith((question, asked) => input.ask(question, asked));
+  }
   try {
     let more = !signal.aborted && (options.first === undefined || (await conversation.answerTo(options.first, withMarkedImages)));
     while (more && !signal.aborted) {

@@ -2,7 +2,6 @@
  * The command line. Exit codes: 0; 1 if a file, model or run failed, with one line that gives the
  * reason; 2 for bad usage; 130 on Ctrl-C, 143 on SIGTERM, 129 if the terminal is closed.
  */
-import { createRequire } from 'node:module';
 import type { Command } from './command.ts';
 import { allCommands, COMMAND_NAMES, loadCommand } from './commands.ts';
 import { flagHelp, wrapped } from './flag-help.ts';
@@ -13,6 +12,7 @@ import { nearest } from '../nearest.ts';
 import { printableLines } from '../printable.ts';
 import { interrupt } from './interrupt.ts';
 import { unread } from './unread.ts';
+import { packageVersion } from './version.ts';
 
 /** Width for wrapping. A pipe has no width, so that each flag is on one line, for grep. */
 const terminalColumns = (): number => (process.stdout.isTTY ? process.stdout.columns : Infinity);
@@ -85,7 +85,7 @@ async function commandOf(name: string): Promise<Command> {
 async function main(argv: readonly string[]): Promise<number> {
   const [name, ...rest] = argv;
   if (name === '--version' || name === '-v') {
-    process.stdout.write(`${(createRequire(import.meta.url)('../../package.json') as { version: string }).version}\n`);
+    process.stdout.write(`${packageVersion()}\n`);
     return 0;
   }
   if (name === undefined || name === '--help' || name === '-h' || (name === 'help' && rest.length === 0)) {

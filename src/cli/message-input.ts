@@ -5,6 +5,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface, type Interface, type Key } from 'node:readline';
+import { onAbort } from '../abort.ts';
 import { cacheFolder } from '../hub/cache-folder.ts';
 
 export interface MessageInput {
@@ -15,6 +16,12 @@ export interface MessageInput {
    * are kept.
    */
   next(): Promise<string | undefined>;
+  /**
+   * Asks a question, which the next typed line answers. Lines typed before are no answer. A closed
+   * input answers no.
+   * @throws signal.reason
+   */
+  ask(question: string, signal: AbortSignal | undefined): Promise<string>;
   /** Discards typed text that has not been sent. */
   clear(): void;
   close(): void;
@@ -96,6 +103,9 @@ export function createMessageInput(options: MessageInputOptions): MessageInput {
   /** Earlier lines of an unfinished message. */
   let pending = '';
 
+  /** Receives the answer to a question. */
+  let answer: ((line: string) => void) | undefined;
+
   const show = (): void => {
     if (!terminal) return;
     input.setPrompt(pending === '' ? '> ' : '. ');
@@ -113,7 +123,9 @@ export function createMessageInput(options: MessageInputOptions): MessageInput {
     resolve(message);
   };
   input.on('line', (line) => {
-    if (pasting || line.endsWith('\\')) {
+    if (answer) {
+      if (!pasting) answer(line);
+    } else if (pasting || line.endsWith('\\')) {
       pending += `${pasting ? line : line.slice(0, -1)}\n`;
       if (waiting) show();
     } else {
@@ -124,6 +136,7 @@ export function createMessageInput(options: MessageInputOptions): MessageInput {
   });
   input.on('close', () => {
     ended = true;
+    answer?.('no');
     if (pending !== '') send(pending);
     waiting?.(undefined);
     waiting = undefined;
@@ -136,7 +149,10 @@ export function createMessageInput(options: MessageInputOptions): MessageInput {
     input.resume();
     if (waiting) show();
   });
-  if (file) input.on('history', (lines) => writeHistory(file, lines));
+  input.on('history', (lines: string[]) => {
+    if (answer) lines.shift();
+    else if (file) writeHistory(file, lines);
+  });
   const onKey = (_: string | undefined, key: Key): void => {
     if (key.name === 'paste-start') pasting = true;
     else if (key.name === 'paste-end') pasting = false;
@@ -160,6 +176,21 @@ export function createMessageInput(options: MessageInputOptions): MessageInput {
       show();
       return new Promise((resolve) => (waiting = resolve));
     },
+    ask(question, signal) {
+      if (ended) return Promise.resolve('no');
+      clearLine();
+      input.setPrompt(question);
+      input.prompt();
+      return new Promise<string>((resolve, reject) => {
+        const unlisten = signal && onAbort(signal, () => settle(() => reject(signal.reason as Error)));
+        const settle = (act: () => void): void => {
+          answer = undefined;
+          unlisten?.();
+          act();
+        };
+        answer = (line) => settle(() => resolve(line));
+      });
+    },
     clear() {
       pending = '';
       if (!terminal) return;
@@ -174,4 +205,19 @@ export function createMessageInput(options: MessageInputOptions): MessageInput {
       input.close();
     },
   };
+}
+
+/** Asks one question at a terminal that is not being read. @throws signal.reason */
+export async function askOnce(question: string, signal: AbortSignal | undefined): Promise<string> {
+  const input = createInterface({ input: process.stdin, output: process.stdout, historySize: 0 });
+  input.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
+  try {
+    return await new Promise((resolve, reject) => {
+      input.on('close', () => resolve('no'));
+      input.question(question, resolve);
+      if (signal) onAbort(signal, () => reject(signal.reason as Error));
+    });
+  } finally {
+    input.close();
+  }
 }

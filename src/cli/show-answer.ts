@@ -29,12 +29,12 @@ export function styleOf({ color = 'auto', reasoningFormat }: Values<'color' | 'r
 
 /**
  * Prints an answer as it comes.
- * @param onText receives the answer's text without the reasoning
+ * @param onEvent receives each event before it is shown
  */
-export async function showAnswer(
-  answer: AsyncIterable<ChatEvent | ModelChatEvent>,
+export async function showAnswer<E extends ChatEvent | ModelChatEvent>(
+  answer: AsyncIterable<E>,
   style: AnswerStyle,
-  onText = (_text: string): void => {},
+  onEvent = (_event: E): void => {},
 ): Promise<void> {
   const { stdout } = process;
   let reasoning = false;
@@ -42,7 +42,15 @@ export async function showAnswer(
   const paint = (code: string): void => void (style.color && stdout.write(code));
   try {
     for await (const event of answer) {
-      if (!('delta' in event) || (event.type === 'reasoning' && !style.reasoning)) continue;
+      onEvent(event);
+      if (event.type === 'toolCall') {
+        // What is written about the call begins on a line of its own.
+        if (reasoning) paint(PLAIN);
+        if (reasoning || begun) stdout.write('\n');
+        reasoning = false;
+        begun = false;
+      }
+      if ((event.type !== 'content' && event.type !== 'reasoning') || (event.type === 'reasoning' && !style.reasoning)) continue;
       if (event.type === 'reasoning') {
         if (!reasoning) {
           paint(DIM);
@@ -58,7 +66,6 @@ export async function showAnswer(
         stdout.write('\n');
       }
       reasoning = false;
-      onText(event.delta);
       const text: string = begun ? event.delta : event.delta.trimStart();
       begun ||= text !== '';
       stdout.write(forTerminal(text));
@@ -79,6 +86,8 @@ export function endAnswer(why?: string): void {
 }
 
 export const CONTEXT_FULL = 'cut: the context is full';
+/** The model called tools again after the most rounds of model.chat(). */
+export const CALLS_LEFT = 'cut: too many rounds of calls';
 
 /** Interval of the progress display, and its first delay, so that short prompts show none. */
 const EVERY_MS = 250;

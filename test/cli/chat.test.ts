@@ -2,12 +2,13 @@
  * `quantlet chat` with its input from a pipe, one answer with -p, and in a terminal if util-linux's
  * `script` is installed.
  */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { at, cliPath, llamaModel, runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
 import { bytesOf } from '../vision/golden.ts';
+import { hasTerminal, inTerminal, shellLine } from './terminal.ts';
 
 const folder = temporaryFolder();
 const template = writeTo(
@@ -143,36 +144,6 @@ describe('one answer', () => {
   });
 });
 
-const hasTerminal = /util-linux/.test(spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout ?? '');
-
-/** A terminal that runs a command, for typing keys into. */
-function inTerminal(command: string, env: Record<string, string> = {}) {
-  const child = spawn('script', ['-qfec', command, '/dev/null'], { env: { ...process.env, TERM: 'xterm', QUANTLET_HISTORY: '', ...env } });
-  let seen = '';
-  let read = 0;
-  child.stdout.on('data', (bytes: Buffer) => (seen += bytes.toString()));
-  const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
-  return {
-    /** Types keys, then waits for output after the last awaited output. */
-    async type(keys: string, until: RegExp): Promise<void> {
-      child.stdin.write(keys);
-      for (const end = Date.now() + 30_000; ;) {
-        const found = until.exec(seen.slice(read));
-        if (found) return void (read += found.index + found[0].length);
-        if (Date.now() > end) throw new Error(`after ${JSON.stringify(keys)}: no ${until} in ${JSON.stringify(seen.slice(read))}`);
-        await new Promise((resolve) => setTimeout(resolve, 20));
-      }
-    },
-    async end(keys: string): Promise<void> {
-      child.stdin.write(keys);
-      expect(await ended, seen).toBe(0);
-    },
-    seen: () => seen,
-  };
-}
-/** A command line for a shell, quoted because paths may have spaces. */
-const shellLine = (...words: readonly (string | number)[]): string =>
-  words.map((word) => `'${String(word).replaceAll("'", `'\\''`)}'`).join(' ');
 const chatCommand = (...args: readonly (string | number)[]): string =>
   shellLine(process.execPath, cliPath, 'chat', '-m', shippedModel, '--chat-template-file', template, '--no-warmup', '-t', 1, ...args);
 const prompt = /> \x1b\[3G/;

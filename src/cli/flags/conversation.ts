@@ -50,5 +50,20 @@ export const CONVERSATION_ROWS = {
   ),
   interactive: flag('interactive', '-i -if --interactive-first', 'boolean', '', 'ask for messages, also after that of -p'),
   multilineInput: flag('multiline-input', '-mli', 'boolean', '', 'read piped text as one message, not one for each line'),
+  mcpConfig: flag(
+    'mcp-servers-config',
+    '--mcp-config',
+    'string',
+    'FILE',
+    'MCP servers whose tools the model may call: JSON as for llama-server, Claude Desktop and LM Studio, see docs/tools.md (none)',
+  ),
+  mcpJson: flag('mcp-servers-json', '', 'string', 'JSON', 'the same as text'),
+  mcpAllow: flag(
+    'mcp-allow',
+    '',
+    'strings',
+    'SERVER[/TOOL]',
+    'run calls of a tool, or of all tools of a server, without a question; several with commas between them (none)',
+  ),
   singleTurn: flag('single-turn', '-st', 'boolean', '', 'end after one answer'),
 } as const satisfies { readonly [key: string]: Flag };

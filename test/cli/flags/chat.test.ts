@@ -1,7 +1,7 @@
 /** The flags of quantlet chat. */
 import { describe, expect, vi } from 'vitest';
 import { chat } from '../../../src/cli/chat.ts';
-import { failure, runCli, writeTo } from '../../support.ts';
+import { at, failure, llamaModel, runCli, writeTo } from '../../support.ts';
 import { bytesOf } from '../../vision/golden.ts';
 import { invoke, type Args } from '../commands.ts';
 import { generatedText } from './generated-text.ts';
@@ -100,6 +100,17 @@ describeFlags(chat, (effect) => {
         expect((await failure(() => invoke(chat, [...args, '-no-cnv']))).message).toContain('quantlet run');
       },
     );
+    effect(['mcpConfig', 'mcpJson', 'mcpAllow'], 'the MCP servers whose tools are offered, and which run unasked', async () => {
+      const friendly = { command: process.execPath, args: [at('test/cli/mcp/friendly.mjs')] };
+      const servers = JSON.stringify({ mcpServers: { a: friendly } });
+      const call = '<tool_call>{"name": "a_echo", "arguments": {"text": "x"}}</tool_call>';
+      const args = ['-m', llamaModel, '-p', 'x', '-n', 200, '-c', 4096, '--build', 'simd', '--no-warmup', '--chat-template', 'chatml'];
+      const told = async (...more: Args): Promise<string> =>
+        (await invoke(chat, [...args, '--grammar', `root ::= ${JSON.stringify(call)}`, ...more])).stderr;
+      expect(await told('--mcp-servers-json', servers, '--mcp-allow', 'a')).toContain('| echo: x');
+      expect(await told('--mcp-config', writeTo(folder, 'mcp.json', servers))).toContain('[refused:');
+      expect(await told()).not.toContain('a/echo');
+    });
     effect(['quiet', 'perf'], 'nothing but the answer is said anyway', async () => {
       const args = without(BASE.chat, '--json', 1);
       for (const flag of ['--log-disable', '--no-perf']) expect((await invoke(chat, [...args, flag])).stderr).toBe('');
