@@ -19,6 +19,7 @@ import { manifest } from './checks/manifest.mjs';
 import { pages } from './checks/page.mjs';
 import { platforms } from './checks/platforms.mjs';
 import { queue } from './checks/queue.mjs';
+import { react } from './checks/react.mjs';
 import { servers } from './checks/servers.mjs';
 import { NotRun } from './lib/platforms.mjs';
 import { ROW_MS, WHOLE_MS, within } from './lib/wait.mjs';
@@ -89,6 +90,7 @@ const rows = [
   ...large,
   ...bundles,
   ...pages,
+  ...react,
   ...manifest(packed),
   ...platforms,
 ];
