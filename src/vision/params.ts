@@ -1,22 +1,13 @@
 /** Metadata of a projector file (`clip.vision.*`), read and checked once. */
+import type { TransformerParams } from '../encoder/transformer.ts';
 import { QuantletError, tell } from '../errors.ts';
 import { getBool, getCount, getNumber, getNumbers, getString } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 
-export type Activation = 'gelu' | 'silu' | 'gelu_quick';
-
-export interface VisionParams {
+export interface VisionParams extends TransformerParams {
   readonly gguf: GGUF;
-  /** Projector type, as in the file. */
-  readonly type: string;
   readonly imageSize: number;
   readonly patch: number;
-  readonly nEmbd: number;
-  readonly nHead: number;
-  readonly headDim: number;
-  readonly nLayer: number;
-  readonly eps: number;
-  readonly act: Activation;
   /** Mean and deviation of each channel. */
   readonly mean: readonly number[];
   readonly std: readonly number[];

@@ -1,8 +1,9 @@
 /** Interface of a projector type: how a picture is cut, encoded, and written into a prompt. */
+import type { TransformerKind } from '../encoder/transformer.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { ImageLayout, TokenLimits } from './layout.ts';
 import type { VisionParams } from './params.ts';
-import type { Tower, TowerKind } from './tower.ts';
+import type { Tower } from './tower.ts';
 
 /**
  * A piece of the prompt that stands for a picture: text that is tokenized on its own, one token by
@@ -10,7 +11,7 @@ import type { Tower, TowerKind } from './tower.ts';
  */
 export type PromptPiece = { readonly text: string } | { readonly token: string } | { readonly image: number };
 
-export interface ProjectorType extends TowerKind {
+export interface ProjectorType extends TransformerKind {
   /** Values of `clip.projector_type`. */
   readonly names: readonly string[];
   /**

@@ -1,7 +1,7 @@
 /** Images for a model: a projector file, its encoder, and pictures as tokens of a prompt. */
 import { QuantletError } from '../errors.ts';
 import { openModelFiles, type ModelFiles, type ModelSource } from '../io/model-files.ts';
-import type { Platform, Turbo } from '../platform.ts';
+import type { Platform } from '../platform.ts';
 import {
   firstIdOf,
   MAX_IMAGE_TOKENS,
@@ -12,7 +12,8 @@ import {
   type ImageTokens,
 } from '../run/image-tokens.ts';
 import type { Tokenizer } from '../tokenize/tokenizer.ts';
-import { checkedWidth, Encoder, MAX_PATCHES } from './encoder.ts';
+import type { EncoderOptions } from '../encoder/encoder.ts';
+import { checkedWidth, ImageEncoder, MAX_PATCHES } from './encoder.ts';
 import { checkLayout, type ImageLayout, type Size, type TokenLimits } from './layout.ts';
 import { projectorType, readVisionParams, type VisionParams } from './params.ts';
 import type { Picture } from './picture.ts';
@@ -85,17 +86,10 @@ function tokensOf(p: VisionParams, type: ProjectorType, size: Size): number {
   return type.tokens?.(columns, rows, p) ?? columns * rows;
 }
 
-export interface VisionOptions {
-  readonly threads: number | undefined;
-  readonly build: string | undefined;
-  readonly turbo: Turbo | undefined;
-  readonly signal: AbortSignal | undefined;
-}
-
 /** Starts the encoder of an open projector, and reads its weights. The files are closed. */
-export async function loadEncoder(platform: Platform, projector: Projector, options: VisionOptions): Promise<Encoder> {
+export async function loadEncoder(platform: Platform, projector: Projector, options: EncoderOptions): Promise<ImageEncoder> {
   try {
-    return await Encoder.load(platform, projector.files, projector, { ...options, patches: projector.patches });
+    return await ImageEncoder.load(platform, projector.files, projector, options);
   } finally {
     await projector.files.close();
   }
@@ -104,7 +98,7 @@ export async function loadEncoder(platform: Platform, projector: Projector, opti
 /** Reads images for the prompts of one model. */
 export class Vision implements ImageReader {
   private readonly projector: Projector;
-  private readonly encoder: Encoder;
+  private readonly encoder: ImageEncoder;
   private readonly tokenizer: Tokenizer;
   private readonly images: ImageTokens;
   private readonly sections: boolean;
@@ -113,7 +107,7 @@ export class Vision implements ImageReader {
   private queue: Promise<unknown> = Promise.resolve();
 
   /** @param sections true if positions of the model have rows and columns (M-RoPE) */
-  constructor(projector: Projector, encoder: Encoder, tokenizer: Tokenizer, images: ImageTokens, sections: boolean) {
+  constructor(projector: Projector, encoder: ImageEncoder, tokenizer: Tokenizer, images: ImageTokens, sections: boolean) {
     this.projector = projector;
     this.encoder = encoder;
     this.tokenizer = tokenizer;

@@ -29,9 +29,7 @@ export function writeArray(values: ValueWriter, shape: ArrayShape, form: ArrayFo
     states
       .next(items)
       .map(({ item, after: then }) =>
-        typeof item === 'string'
-          ? writer.text(form.listed(item), after(then))
-          : writer.call(form.item(item, items.length), after(then)),
+        typeof item === 'string' ? writer.text(form.listed(item), after(then)) : writer.call(form.item(item, items.length), after(then)),
       );
 
   const inside = itemsAfter(states.start);

@@ -6,7 +6,7 @@ import { bicubic } from '../grid.ts';
 import { dynamicImage } from '../layout.ts';
 import type { VisionParams } from '../params.ts';
 import { between, type ProjectorType } from '../projector.ts';
-import { joined } from '../tower.ts';
+import { joined } from '../../encoder/transformer.ts';
 import { visionAngles } from './qwen-vl.ts';
 
 const mergeOf = (p: VisionParams): number => p.count('spatial_merge_size', 2);

@@ -1,7 +1,7 @@
 /** SmolVLM, Granite Docling: SigLIP, tiles, pixel shuffle and one product. */
 import { stretchedTiles, type ImageLayout } from '../layout.ts';
 import { scaleFactor, type ProjectorType, type PromptPiece } from '../projector.ts';
-import { joined } from '../tower.ts';
+import { joined } from '../../encoder/transformer.ts';
 
 const AROUND = '<fake_token_around_image>';
 

@@ -4,7 +4,7 @@ import { reshape } from '../../graph/views.ts';
 import { candidateTiles, type Size } from '../layout.ts';
 import type { VisionParams } from '../params.ts';
 import { between, scaleFactor, type ProjectorType } from '../projector.ts';
-import { joined, rowsFrom } from '../tower.ts';
+import { joined, rowsFrom } from '../../encoder/transformer.ts';
 
 /** All grids of as many tiles as the file allows. */
 function candidates(p: VisionParams): Size[] {

@@ -2,7 +2,7 @@
 import { antialiased, halves } from '../grid.ts';
 import { dynamicImage } from '../layout.ts';
 import { between, scaleFactor, type ProjectorType } from '../projector.ts';
-import { joined } from '../tower.ts';
+import { joined } from '../../encoder/transformer.ts';
 
 export const kimivl: ProjectorType = {
   names: ['kimivl'],

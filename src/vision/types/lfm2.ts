@@ -2,7 +2,7 @@
 import { antialiased } from '../grid.ts';
 import { lfm2Tiles, type ImageLayout } from '../layout.ts';
 import { scaleFactor, type ProjectorType, type PromptPiece } from '../projector.ts';
-import { joined } from '../tower.ts';
+import { joined } from '../../encoder/transformer.ts';
 
 function pieces({ grid: [columns, rows] }: ImageLayout): PromptPiece[] {
   const tiles = Array.from({ length: columns * rows }, (_, i): PromptPiece[] => [

@@ -2,6 +2,7 @@
  * MiniCPM-V: SigLIP over slices of the picture. Up to 4.5, a resampler makes the same number of
  * tokens of each slice; 4.6 merges neighbouring patches, half of that between two layers.
  */
+import { joined } from '../../encoder/transformer.ts';
 import { add, gelu_erf } from '../../graph/elementwise-ops.ts';
 import { get_rows, mul_mat } from '../../graph/ops.ts';
 import { mean_of_rows } from '../../graph/row-ops.ts';
@@ -12,7 +13,7 @@ import { getCount } from '../../gguf/metadata.ts';
 import { oneImage, sliceSize, slicedImage, type ImageLayout } from '../layout.ts';
 import type { VisionParams } from '../params.ts';
 import { scaleFactor, type ProjectorType, type PromptPiece } from '../projector.ts';
-import { joined, type Tower } from '../tower.ts';
+import type { Tower } from '../tower.ts';
 
 /** Dimensions of a head of the resampler. Files do not say it. */
 const RESAMPLER_HEAD = 128;

@@ -5,7 +5,8 @@ import { reshape } from '../../graph/views.ts';
 import { candidateTiles, fixedImage, type Size } from '../layout.ts';
 import type { Colour } from '../resize.ts';
 import { between, type ProjectorType } from '../projector.ts';
-import { rowsFrom, type Tower } from '../tower.ts';
+import { rowsFrom } from '../../encoder/transformer.ts';
+import type { Tower } from '../tower.ts';
 
 /** Colour of CLIP's mean, which fills the borders of pictures that are not square. */
 const BORDER: Colour = [122, 116, 104];

@@ -5,7 +5,7 @@ import { gridAngles } from '../grid.ts';
 import { dynamicImage } from '../layout.ts';
 import type { VisionParams } from '../params.ts';
 import { between, type ProjectorType } from '../projector.ts';
-import { joined } from '../tower.ts';
+import { joined } from '../../encoder/transformer.ts';
 
 const mergeOf = (p: VisionParams): number => p.count('spatial_merge_size', 1);
 

@@ -5,7 +5,8 @@ import { alignedCorners, halves } from '../grid.ts';
 import { dynamicImage } from '../layout.ts';
 import type { VisionParams } from '../params.ts';
 import { between, type ProjectorType } from '../projector.ts';
-import { joined, type Tower, type VitOptions } from '../tower.ts';
+import { joined, type VitOptions } from '../../encoder/transformer.ts';
+import type { Tower } from '../tower.ts';
 
 const mergeOf = (p: VisionParams): number => p.count('spatial_merge_size', 2);
 
