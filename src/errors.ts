@@ -159,6 +159,13 @@ export type QuantletErrorCode =
    */
   | 'ERR_IMAGE_TOO_LARGE'
   /**
+   * A sound is no WAV file, or its format is not read, or it has no samples or some that are not
+   * finite. Convert it to WAV, or give its samples.
+   */
+  | 'ERR_AUDIO_INVALID'
+  /** A sound has more samples than the limits of SECURITY.md allow. Cut it into pieces. */
+  | 'ERR_AUDIO_TOO_LARGE'
+  /**
    * The command line cannot be understood: an unknown or unsupported flag, a missing value, or
    * flags that exclude each other. The command exits with 2; `--help` lists its flags.
    */

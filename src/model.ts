@@ -17,7 +17,7 @@ import type { GGUFValue } from './gguf/types.ts';
 import { createConstraints } from './grammar/constraint.ts';
 import type { AppliedAdapter } from './plan/lora.ts';
 import type { LoadOptions } from './load-options.ts';
-import { ImageTokens, type ImageReader } from './run/image-tokens.ts';
+import { ImageTokens, type Modalities, type ImageReader } from './run/image-tokens.ts';
 import type { ModelInternals } from './run/model-internals.ts';
 import { Scheduler } from './run/scheduler.ts';
 import type { SpeculationLimits } from './generate/draft/options.ts';
@@ -86,8 +86,8 @@ export class Model {
    * The sequences in the KV cache, one by one; for servers. Undefined for embeddings and rerankers.
    */
   readonly slots: ModelSlots | undefined;
-  /** Kinds of input besides text: images, if the model was loaded with a projector. */
-  readonly modalities: { readonly vision: boolean };
+  /** Kinds of input besides text: images and sounds, as the projector of the model has encoders for them. */
+  readonly modalities: Modalities;
   /** LoRA adapters that the model was loaded with. */
   readonly adapters: readonly AppliedAdapter[];
   /** Tokens that mark the middle of a text for the model to fill in; undefined if it has none. */
@@ -117,7 +117,7 @@ export class Model {
     limits: SpeculationLimits,
     draftModel: Model | undefined,
     closeFiles: () => Promise<unknown>,
-    images: { readonly width: number; reader(images: ImageTokens): ImageReader } | undefined,
+    images: { readonly width: number; readonly modalities: Modalities; reader(images: ImageTokens): ImageReader } | undefined,
   ) {
     this.#closeFiles = closeFiles;
     const text = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id));
@@ -154,7 +154,7 @@ export class Model {
     const speculation = createSpeculation(limits, scheduler, slots, tokenizer.nVocab, draftModel);
     this.speculative = limits.types.length > 0;
     this.adapters = options.adapters;
-    this.modalities = { vision: images !== undefined };
+    this.modalities = images?.modalities ?? { vision: false, audio: false };
     this.fim = fimTokens(tokenizer.special);
     this.internals = {
       engine,

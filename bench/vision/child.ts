@@ -7,12 +7,16 @@
  * process, the memory of the engine and the build, as JSON.
  */
 import { platform } from '../../src/entry/node-platform.ts';
-import { loadEncoder, openProjector } from '../../src/vision/vision.ts';
+import { openModelFiles } from '../../src/io/model-files.ts';
+import { ImageEncoder } from '../../src/vision/encoder.ts';
+import { visionProjector } from '../../src/vision/vision.ts';
 
 const [mmproj, width, side, threads, rounds, turbo] = process.argv.slice(2);
-const projector = await openProjector(platform, mmproj, { width: Number(width), limits: {}, signal: undefined });
+const files = await openModelFiles(platform, mmproj);
+const projector = visionProjector(files.gguf, {});
 const options = { threads: Number(threads), build: undefined, turbo: turbo ? ('auto' as const) : false, signal: undefined };
-const encoder = await loadEncoder(platform, projector, options);
+const encoder = await ImageEncoder.load(platform, files, projector, options);
+await files.close();
 const image = { width: Number(side), height: Number(side), rgb: new Uint8Array(3 * Number(side) ** 2).fill(90) };
 const ms: number[] = [];
 let tokens = 0;

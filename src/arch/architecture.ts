@@ -42,9 +42,11 @@ export interface ImageInputs {
   readonly rows: Tensor;
   /** 1 for tokens of text, 0 for those of images, f32 [1, n_tokens]. */
   readonly isText: Tensor;
-  /** Positions of M-RoPE, i32 [n_tokens]: `pos` is the first of three. */
+  /** Positions of M-RoPE, i32 [n_tokens]: `pos` is the first of four. */
   readonly height: Tensor;
   readonly width: Tensor;
+  /** Positions of tokens of sounds; 0 for all others. */
+  readonly extra: Tensor;
   /** 0, 1, 2 ..., i32 [n_tokens]. */
   readonly order: Tensor;
   /** `pos` + FAR (attention-ops.ts), i32 [n_tokens], for windows of images without causal order. */

@@ -36,24 +36,16 @@ export interface TokenAngles {
  * turns by a position of its own.
  */
 export function anglesOfTokens(
-  { height, width, order }: ImageInputs,
+  { height, width, extra, order }: ImageInputs,
   pos: Tensor,
   table: Tensor,
   sections: readonly number[],
 ): TokenAngles {
-  const of = (positions: Tensor, isOf: (section: number) => boolean): Tensor =>
+  const of = (positions: Tensor, i: number): Tensor =>
     mul(
       get_rows(table, positions),
-      sections.flatMap((section) => (isOf(section) ? [1, 1] : [0, 0])),
+      sections.flatMap((section) => (section === i ? [1, 1] : [0, 0])),
     );
-  // Pairs of the extra section do not turn: the table has an angle of 0 for all of their positions.
-  const time = of(pos, (section) => section === 0 || section === 3);
-  const all = add(
-    add(
-      time,
-      of(height, (section) => section === 1),
-    ),
-    of(width, (section) => section === 2),
-  );
-  return { table: all, rows: order };
+  const [first, ...others] = [pos, height, width, extra].flatMap((positions, i) => (sections.includes(i) ? [of(positions, i)] : []));
+  return { table: others.reduce(add, first), rows: order };
 }

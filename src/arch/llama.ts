@@ -139,8 +139,9 @@ export function multimodalAngles(hp: HParams, g: GraphContext, interleaved = fal
   if (sections.some((n) => !Number.isInteger(n) || n < 0))
     throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" is [${sections.join(', ')}]; expected numbers of pairs, 0 or more`);
   if (!(sections[0] > 0 && sections[1] > 0)) return undefined;
-  const table = g.ropeTable({ ...hp.rope, factors: sectionFactors(sections, hp.rope.nDims / 2, interleaved) });
-  return g.images ? anglesOfTokens(g.images, g.inputs.pos, table, sectionOfPairs(sections, hp.rope.nDims / 2, interleaved)) : table;
+  const nPairs = hp.rope.nDims / 2;
+  if (!g.images) return g.ropeTable({ ...hp.rope, factors: sectionFactors(sections, nPairs, interleaved) });
+  return anglesOfTokens(g.images, g.inputs.pos, g.ropeTable(hp.rope), sectionOfPairs(sections, nPairs, interleaved));
 }
 
 /**

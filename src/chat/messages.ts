@@ -1,5 +1,5 @@
 /** Messages of a conversation in OpenAI's format, and conversion of their parts for templates. */
-import type { ImageSource, PromptImage } from '../run/image-tokens.ts';
+import type { AudioSource, ImageSource, PromptImage } from '../run/image-tokens.ts';
 import { QuantletError, typeName } from '../errors.ts';
 import { exactJson, parseExactJson } from './exact-json.ts';
 import { isRecord } from './json.ts';
@@ -15,15 +15,18 @@ export interface ChatToolCall {
 }
 
 /**
- * One part of a message's content: `{ type: 'text', text }`, `{ type: 'image', image }`, or OpenAI's
- * `{ type: 'image_url', image_url: { url } }` with a data: URL.
+ * One part of a message's content: `{ type: 'text', text }`, `{ type: 'image', image }`,
+ * `{ type: 'audio', audio }`, or OpenAI's `{ type: 'image_url', image_url: { url } }` with a data: URL
+ * and `{ type: 'input_audio', input_audio: { data } }` with base64.
  */
 export interface ChatPart {
   readonly type: string;
   readonly text?: string | undefined;
   readonly image?: ImageSource | PromptImage | undefined;
   readonly image_url?: { readonly url: string } | undefined;
-  /** Text that stands for an image in the prompt. @internal */
+  readonly audio?: AudioSource | undefined;
+  readonly input_audio?: { readonly data: string; readonly format?: string | undefined } | undefined;
+  /** Text that stands for an image or a sound in the prompt. @internal */
   readonly marker?: string;
 }
 
@@ -113,8 +116,9 @@ function fullSchema(given: unknown): Record<string, unknown> {
 }
 
 /**
- * A message's content as one string: text parts joined by line breaks, and markers of images.
- * @throws QuantletError ERR_INVALID_ARGUMENT for audio and other parts
+ * A message's content as one string: text parts joined by line breaks, and markers of images and
+ * sounds.
+ * @throws QuantletError ERR_INVALID_ARGUMENT for other parts
  */
 export function contentText(content: ChatMessage['content']): string {
   if (content === undefined || content === null) return '';
@@ -138,7 +142,7 @@ function partText(part: ChatPart): string {
   }
   if (part.type === 'image' && typeof part.marker === 'string') return part.marker;
   throw bad(
-    `a message has a content part of type "${part.type}"; expected parts of text and, where images can be read, of type "image": leave out audio and files`,
+    `a message has a content part of type "${part.type}"; expected parts of type "text", or "image" and "audio" where these can be read: leave out files`,
   );
 }
 

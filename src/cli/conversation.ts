@@ -108,7 +108,7 @@ export class Conversation {
     if (!readImage)
       throw new QuantletError(
         'ERR_INVALID_ARGUMENT',
-        'the model sees no images: it was loaded without a projector; start with --mmproj FILE',
+        'the model takes neither images nor sounds: it was loaded without a projector; start with --mmproj FILE',
       );
     await readImage(image);
     this.#images = [...this.#images, image];

@@ -158,8 +158,8 @@ export const LLAMA_FLAGS: readonly LlamaFlag[] = [
 
   ...refused('images are in requests and on the command line, each read on its own', '--mtmd-batch-max-tokens N'),
   ...refused(
-    'quantlet reads text and images only',
-    '--audio --video FILE',
+    'quantlet reads no films',
+    '--video FILE',
     '--video-fps N',
     '--video-timestamp-interval N',
     '--video-ffmpeg-dir DIR',

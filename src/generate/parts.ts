@@ -1,11 +1,14 @@
-/** Prompts with images: lists of texts and images, and texts with markers in place of images. */
+/** Prompts with images and sounds: lists of parts, and texts with markers in their places. */
 import { QuantletError, tell } from '../errors.ts';
-import { withImages, type ImageReader, type ImageSource, type PromptImage } from '../run/image-tokens.ts';
+import { withImages, type AudioSource, type ImageReader, type ImageSource, type PromptImage } from '../run/image-tokens.ts';
 import type { ModelInternals } from '../run/model-internals.ts';
 import { inSlices, type Work } from '../slices.ts';
 
-/** A part of a prompt: a text, or an image in its place. */
-export type PromptPart = string | { readonly type: 'image'; readonly image: ImageSource };
+/** A part of a prompt: a text, or an image or a sound in its place. */
+export type PromptPart =
+  | string
+  | { readonly type: 'image'; readonly image: ImageSource }
+  | { readonly type: 'audio'; readonly audio: AudioSource };
 
 export type Prompt = string | readonly number[] | readonly PromptPart[];
 
@@ -20,15 +23,15 @@ export function readerOf({ vision }: Pick<ModelInternals, 'vision'>): ImageReade
   if (vision) return vision;
   throw new QuantletError(
     'ERR_INVALID_ARGUMENT',
-    'the model was loaded without a projector and cannot see images; load it with mmproj (--mmproj FILE), or leave the images out',
+    'the model was loaded without a projector and takes neither images nor sounds; load it with mmproj (--mmproj FILE), or leave them out',
   );
 }
 
 /**
- * Reads the images of a list of parts.
- * @returns the text with markers in place of the images
- * @throws ERR_INVALID_ARGUMENT, ERR_IMAGE_INVALID, ERR_IMAGE_TRUNCATED, ERR_IMAGE_TOO_LARGE, or
- * signal.reason
+ * Reads the images and sounds of a list of parts.
+ * @returns the text with markers in their places
+ * @throws ERR_INVALID_ARGUMENT, ERR_IMAGE_INVALID, ERR_IMAGE_TRUNCATED, ERR_IMAGE_TOO_LARGE,
+ * ERR_AUDIO_INVALID, ERR_AUDIO_TOO_LARGE, or signal.reason
  */
 export async function readParts(
   parts: readonly PromptPart[],
@@ -39,14 +42,14 @@ export async function readParts(
   let text = '';
   for (const [i, part] of parts.entries()) {
     if (typeof part === 'string') text += part;
-    else if (typeof part === 'object' && part?.type === 'image') {
-      const image = await read(part.image, signal);
+    else if (typeof part === 'object' && (part?.type === 'image' || part?.type === 'audio')) {
+      const image = await read(part.type === 'image' ? part.image : { audio: part.audio }, signal);
       images.push(image);
       text += image.marker;
     } else
       throw new QuantletError(
         'ERR_INVALID_ARGUMENT',
-        `part ${i + 1} of the prompt is ${tell(part)}; expected a text or { type: 'image', image }`,
+        `part ${i + 1} of the prompt is ${tell(part)}; expected a text, { type: 'image', image } or { type: 'audio', audio }`,
       );
   }
   return { text, images };

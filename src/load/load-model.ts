@@ -111,7 +111,11 @@ async function load(platform: Platform, source: ModelSource | readonly ModelSour
     };
     const closeFiles = engine.streams ? opened.close : async () => {};
     const { vision } = seeing;
-    const images = vision && { width: vision.width, reader: (known: ImageTokens) => vision.reader(placed, tokenizer, known) };
+    const images = vision && {
+      width: vision.width,
+      modalities: vision.modalities,
+      reader: (known: ImageTokens) => vision.reader(placed, tokenizer, known),
+    };
     const model = new Model(
       opened.gguf.metadata,
       engine,

@@ -7,7 +7,7 @@ import type { ModelSource } from '../io/model-files.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import type { LayoutOptions, PlannedModel } from '../plan/plan-to-fit.ts';
 import type { OpenedFile, Platform } from '../platform.ts';
-import type { LoadedVision } from '../vision/load.ts';
+import type { LoadedMedia } from '../media/load.ts';
 import type { OpenedModel } from './open-model.ts';
 
 /** The projector that the caller names, or else the one in the model's repository. */
@@ -17,7 +17,7 @@ export const projectorOf = ({ mmproj }: ResolvedLoadOptions, { projector }: Pick
 /** The encoder of images of a model that is being loaded. */
 export interface ModelVision {
   /** Undefined without a projector that fits. */
-  readonly vision: LoadedVision | undefined;
+  readonly vision: LoadedMedia | undefined;
   /** Reason that the projector of the repository was left out. */
   readonly notes: readonly string[];
   /** Plans the model for images, or without them if it cannot take them. */
@@ -27,7 +27,7 @@ export interface ModelVision {
 
 /**
  * Loads the encoder, if there is a projector.
- * @throws what loadVision() throws for a projector that the caller named
+ * @throws what loadMedia() throws for a projector that the caller named
  */
 export async function openVision(
   platform: Platform,
@@ -39,10 +39,10 @@ export async function openVision(
   if (mmproj === undefined)
     return { vision: undefined, notes: [], planned: (plan) => Promise.resolve(plan(undefined)), dispose: async () => {} };
   // Loaded only if asked for, so that pages without images do not download it.
-  const { checkTokenLimits, loadVision, mustTakeImages, unfitNote } = await import('../vision/load.ts');
+  const { checkTokenLimits, loadMedia, mustTakeImages, unfitNote } = await import('../media/load.ts');
   checkTokenLimits(options);
   const notes: string[] = [];
-  let vision: LoadedVision | undefined;
+  let vision: LoadedMedia | undefined;
   /** Leaves the projector out. */
   const refuse = async (error: unknown): Promise<void> => {
     if (options.mmproj !== undefined) throw error;
@@ -51,7 +51,8 @@ export async function openVision(
     vision = undefined;
   };
   try {
-    vision = await loadVision(platform, mmproj, opened.gguf, options, limits);
+    vision = await loadMedia(platform, mmproj, opened.gguf, options, limits);
+    notes.push(...vision.notes);
   } catch (error) {
     await refuse(error);
   }

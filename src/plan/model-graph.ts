@@ -122,6 +122,7 @@ function createImageInputs(batchSize: number, width: number): ImageInputs {
     isText: floats('is text', 1),
     height: input('height'),
     width: input('width'),
+    extra: input('extra'),
     order: input('order'),
     far: input('far'),
     causal: input('causal'),

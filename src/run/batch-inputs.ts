@@ -20,7 +20,7 @@ export async function writeInputs(executor: Executor, inputs: ModelPlan['inputs'
 }
 
 async function writeImages(executor: Executor, inputs: ModelPlan['inputs'], batch: Batch): Promise<void> {
-  for (const name of ['isText', 'height', 'width', 'order', 'far', 'causal'] as const) {
+  for (const name of ['isText', 'height', 'width', 'extra', 'order', 'far', 'causal'] as const) {
     const values = batch[name];
     for (const { data } of inputs[name] ?? [])
       await executor.write(data, new Uint8Array(values.buffer, values.byteOffset, 4 * batch.nTokens));

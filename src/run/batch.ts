@@ -6,11 +6,13 @@ import type { Run } from './state-cells.ts';
 
 /** Place of a token of a sequence with images. */
 export interface TokenPlace {
-  /** Positions in time, height and width; all the same for text, and without M-RoPE. */
+  /** Positions in time, height and width; all the same for text and sounds, and without M-RoPE. */
   readonly pos: number;
   readonly height: number;
   readonly width: number;
-  /** Embedding of an image's token. */
+  /** The fourth position: 0 for text and images. */
+  readonly extra: number;
+  /** Embedding of a token of an image or a sound. */
   readonly row?: Float32Array;
 }
 
@@ -36,6 +38,7 @@ export class Batch {
   /** Positions of M-RoPE besides `pos`. */
   readonly height: Int32Array;
   readonly width: Int32Array;
+  readonly extra: Int32Array;
   /** `pos` + FAR (graph/attention-ops.ts). */
   readonly far: Int32Array;
   /** Number of cells of its sequence up to each token, itself included. */
@@ -72,6 +75,7 @@ export class Batch {
     this.runs = new Int32Array(RUN_WORDS * size);
     this.height = array();
     this.width = array();
+    this.extra = array();
     this.far = array();
     this.causal = array();
     this.order = array().map((_, i) => i);
@@ -104,6 +108,7 @@ export class Batch {
     this.pos[at] = place?.pos ?? pos;
     this.height[at] = place?.height ?? pos;
     this.width[at] = place?.width ?? pos;
+    this.extra[at] = place?.extra ?? 0;
     this.far[at] = pos + FAR;
     this.causal[at] = pos + 1;
     this.first[at] = slot.firstCell;

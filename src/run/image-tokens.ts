@@ -80,9 +80,35 @@ export type ImageSource =
       readonly channels?: number | undefined;
     };
 
-/** Reads images for the prompts of a model. */
+/** Samples of one channel, full scale -1 to 1, at so many per second. */
+export interface AudioSamples {
+  readonly samples: Float32Array;
+  readonly sampleRate: number;
+}
+
+/** A platform's AudioBuffer, as decodeAudioData() makes it. */
+export interface AudioBufferLike {
+  readonly numberOfChannels: number;
+  readonly length: number;
+  readonly sampleRate: number;
+  getChannelData(channel: number): Float32Array;
+}
+
+/** A sound: the bytes of a WAV file, a Blob of it, a data: URL, samples, or an AudioBuffer. */
+export type AudioSource = Uint8Array | ArrayBuffer | Blob | string | URL | AudioSamples | AudioBufferLike;
+
+/** What stands in a prompt besides text. Files that are sounds by their first bytes are sounds wherever they stand. */
+export type MediaSource = ImageSource | { readonly audio: AudioSource };
+
+/** Kinds of input besides text that a model takes. */
+export interface Modalities {
+  readonly vision: boolean;
+  readonly audio: boolean;
+}
+
+/** Reads images and sounds for the prompts of a model. */
 export interface ImageReader {
-  read(image: ImageSource, signal?: AbortSignal): Promise<PromptImage>;
+  read(media: MediaSource, signal?: AbortSignal): Promise<PromptImage>;
   dispose(): Promise<void>;
 }
 
@@ -144,6 +170,11 @@ export class ImageTokens {
   /** Number for the next image's firstIdOf(). */
   next(): number {
     return this.n++;
+  }
+
+  /** True if the images of a picture are known. */
+  known(key: string): boolean {
+    return this.pictures.has(key);
   }
 
   /** The images of a picture: those that are known, or new ones. */

@@ -27,7 +27,7 @@ export class Places {
     const cell = this.cell++;
     if (!isImage(id)) {
       const pos = cell - this.lag;
-      return { pos, height: pos, width: pos, sees: 0 };
+      return { pos, height: pos, width: pos, extra: 0, sees: 0 };
     }
     const run = this.images.find(id);
     const { columns, nTokens, nPositions, causal, rows } = run;
@@ -37,7 +37,8 @@ export class Places {
     const begin = cell - index - this.lag;
     if (index === nTokens - 1) this.lag += nTokens - nPositions;
     const sees = causal ? 0 : nTokens - index;
-    if (columns === 0) return { pos: begin + index, height: begin + index, width: begin + index, row, sees };
-    return { pos: begin, height: begin + Math.floor(index / columns), width: begin + (index % columns), row, sees };
+    const pos = begin + index;
+    if (columns === 0) return { pos, height: pos, width: pos, extra: pos, row, sees };
+    return { pos: begin, height: begin + Math.floor(index / columns), width: begin + (index % columns), extra: 0, row, sees };
   }
 }

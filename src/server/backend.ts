@@ -6,6 +6,7 @@ import type { GenerateOptions } from '../generate/generate.ts';
 import type { EmbedOptions } from '../generate/embed.ts';
 import type { GGUFValue } from '../gguf/types.ts';
 import type { ModelSlots } from '../generate/slot-actions.ts';
+import type { Modalities } from '../run/image-tokens.ts';
 import type { SamplerOptions } from '../sample/options.ts';
 import type { Work } from '../slices.ts';
 import type { FimTokens } from '../tokenize/special-tokens.ts';
@@ -48,7 +49,7 @@ export interface Backend extends ChatBackend {
    */
   rank?(query: string, documents: readonly string[], options: { signal?: AbortSignal }): Promise<readonly number[]>;
   /** Kinds of input besides text. Default: none. */
-  readonly modalities?: { readonly vision: boolean } | undefined;
+  readonly modalities?: Modalities | undefined;
   /** `general.architecture` of the model's file. */
   readonly architecture?: string | undefined;
   /** Metadata of the model's file, by key. */

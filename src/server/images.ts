@@ -1,6 +1,6 @@
 /** Images of a request, as its protocol names them: data: URLs, base64, or URLs that are read. */
 import { imageUrl, type ReadImage } from '../chat/images.ts';
-import type { ImageSource } from '../run/image-tokens.ts';
+import type { MediaSource } from '../run/image-tokens.ts';
 import type { Context } from './context.ts';
 import { unreadImage } from './media.ts';
 
@@ -28,7 +28,7 @@ export function imageReader(context: Context): ReadImage | undefined {
     context.hold(bytes.byteLength);
     return bytes;
   };
-  return async (image: ImageSource, signal = context.signal) => {
+  return async (image: MediaSource, signal = context.signal) => {
     if (typeof image !== 'string') return readImage(image, signal);
     const scheme = schemeOf(image);
     if (scheme === undefined) return readImage(imageUrl(image), signal);

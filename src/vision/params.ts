@@ -1,6 +1,6 @@
 /** Metadata of a projector file (`clip.vision.*`), read and checked once. */
 import type { TransformerParams } from '../encoder/transformer.ts';
-import { QuantletError, tell } from '../errors.ts';
+import { QuantletError } from '../errors.ts';
 import { getBool, getCount, getNumber, getNumbers, getString } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 
@@ -24,13 +24,6 @@ const PREFIX = 'clip.vision.';
 
 /** Type of a file's projector for images. */
 export function projectorType(gguf: GGUF): string {
-  if (getString(gguf, 'general.architecture') !== 'clip')
-    throw new QuantletError(
-      'ERR_UNSUPPORTED_ARCH',
-      `mmproj is a ${tell(getString(gguf, 'general.architecture'))} model; expected a projector (general.architecture "clip"), mostly named mmproj-*.gguf`,
-    );
-  if (!getBool(gguf, 'clip.has_vision_encoder', false))
-    throw new QuantletError('ERR_UNSUPPORTED_ARCH', 'mmproj has no encoder for images (clip.has_vision_encoder); expected one');
   const key = gguf.metadata.has('clip.projector_type') ? 'clip.projector_type' : `${PREFIX}projector_type`;
   const type = getString(gguf, key);
   return type === 'qwen2.5o' ? 'qwen2.5vl_merger' : type;

@@ -1,14 +1,22 @@
 /** Sources of images as pixels, with a key that is the same for the same source. */
+import { bytesOf, keyOf, type SourceKind } from '../encoder/source.ts';
 import { QuantletError, tell } from '../errors.ts';
 import type { ImageSource } from '../run/image-tokens.ts';
 import { decodeImage } from './decode.ts';
-import { checkSize, invalid, type Picture } from './picture.ts';
-import { sha256 } from '../sha256.ts';
+import { checkSize, type Picture } from './picture.ts';
 
 export interface ReadImage {
   readonly key: string;
   readonly picture: Picture;
 }
+
+/** Images, for the errors of their sources. */
+export const IMAGE_SOURCE: SourceKind = {
+  name: 'an image',
+  code: 'ERR_IMAGE_INVALID',
+  files: 'a PNG or JPEG file',
+  others: '{ data, width, height, channels }',
+};
 
 /** @throws ERR_IMAGE_INVALID, ERR_IMAGE_TRUNCATED, ERR_IMAGE_TOO_LARGE, ERR_INVALID_ARGUMENT */
 export async function readImage(image: ImageSource): Promise<ReadImage> {
@@ -16,52 +24,8 @@ export async function readImage(image: ImageSource): Promise<ReadImage> {
     const picture = pixelsOf(image);
     return { key: await keyOf(picture.rgb, `${picture.width} x ${picture.height}`), picture };
   }
-  const bytes = await bytesOf(image);
+  const bytes = await bytesOf(image, IMAGE_SOURCE);
   return { key: await keyOf(bytes, 'file'), picture: await decodeImage(bytes) };
-}
-
-async function bytesOf(image: unknown): Promise<Uint8Array> {
-  if (image instanceof Uint8Array) return image;
-  if (image instanceof ArrayBuffer) return new Uint8Array(image);
-  if (typeof Blob !== 'undefined' && image instanceof Blob) return new Uint8Array(await image.arrayBuffer());
-  if (typeof image === 'string' || image instanceof URL) return dataUrlBytes(String(image));
-  throw new QuantletError(
-    'ERR_INVALID_ARGUMENT',
-    `an image is ${tell(image)}; expected the bytes of a PNG or JPEG file, a Blob, a data: URL, or { data, width, height, channels }`,
-  );
-}
-
-/**
- * Bytes of a data: URL of an image.
- * @throws ERR_IMAGE_INVALID; ERR_INVALID_ARGUMENT for another URL: nothing is fetched
- */
-export function dataUrlBytes(url: string): Uint8Array {
-  const [, type, base64] = /^data:([^,;]*)(?:;[^,;]*)*?(;base64)?,/i.exec(url.slice(0, 256)) ?? [];
-  if (type === undefined) {
-    const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(url)?.[0] ?? 'no scheme';
-    throw new QuantletError(
-      'ERR_INVALID_ARGUMENT',
-      `the URL of an image has ${scheme}; expected a data: URL, because nothing is downloaded`,
-    );
-  }
-  if (!/^image\//i.test(type) || !base64)
-    throw invalid(
-      `has a data: URL of ${type || 'no type'}${base64 ? '' : ' without base64'}; expected data:image/png;base64 or image/jpeg`,
-    );
-  return base64Bytes(url.slice(url.indexOf(',') + 1));
-}
-
-/** @throws ERR_IMAGE_INVALID */
-export function base64Bytes(text: string): Uint8Array {
-  let binary: string;
-  try {
-    binary = atob(text);
-  } catch {
-    throw invalid('is not base64; expected the bytes of a PNG or JPEG file in base64');
-  }
-  const bytes = new Uint8Array(binary.length);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
-  return bytes;
 }
 
 /** Pixels of 1, 3 or 4 channels, without their alpha. */
@@ -88,15 +52,4 @@ function pixelsOf(given: Extract<ImageSource, { data: unknown }>): Picture {
     rgb[to + 2] = bytes[from + blue];
   }
   return { width, height, rgb };
-}
-
-let unshared = 0;
-
-/**
- * Hash of a source, so that the same picture is encoded once. Pages without a secure context have
- * no hashes; there, pictures are not shared.
- */
-async function keyOf(bytes: Uint8Array, kind: string): Promise<string> {
-  const { subtle } = crypto as { subtle?: SubtleCrypto };
-  return subtle ? `${kind} ${await sha256(bytes)}` : `picture ${unshared++}`;
 }

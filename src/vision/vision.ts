@@ -1,18 +1,8 @@
-/** Images for a model: a projector file, its encoder, and pictures as tokens of a prompt. */
+/** Images for a model: the encoder of a projector file, and pictures as tokens of a prompt. */
 import { QuantletError } from '../errors.ts';
-import { openModelFiles, type ModelFiles, type ModelSource } from '../io/model-files.ts';
-import type { Platform } from '../platform.ts';
-import {
-  firstIdOf,
-  MAX_IMAGE_TOKENS,
-  PromptImage,
-  type ImageReader,
-  type ImageRun,
-  type ImageSource,
-  type ImageTokens,
-} from '../run/image-tokens.ts';
+import type { GGUF } from '../gguf/types.ts';
+import { firstIdOf, MAX_IMAGE_TOKENS, PromptImage, type ImageRun, type ImageSource, type ImageTokens } from '../run/image-tokens.ts';
 import type { Tokenizer } from '../tokenize/tokenizer.ts';
-import type { EncoderOptions } from '../encoder/encoder.ts';
 import { checkedWidth, ImageEncoder, MAX_PATCHES } from './encoder.ts';
 import { checkLayout, type ImageLayout, type Size, type TokenLimits } from './layout.ts';
 import { projectorType, readVisionParams, type VisionParams } from './params.ts';
@@ -21,9 +11,8 @@ import type { ProjectorType, PromptPiece } from './projector.ts';
 import { projectorNamed } from './registry.ts';
 import { readImage } from './read-image.ts';
 
-/** A projector file, its header read and checked. */
+/** A projector for images, its header read and checked. */
 export interface Projector {
-  readonly files: ModelFiles;
   readonly p: VisionParams;
   readonly type: ProjectorType;
   readonly limits: TokenLimits;
@@ -43,36 +32,16 @@ const LARGE: readonly Size[] = [
   [300, 300],
 ];
 
-/**
- * Opens a projector and checks that it fits a model whose embeddings have `width` numbers.
- * @throws ERR_UNSUPPORTED_ARCH, ERR_INVALID_ARGUMENT for a projector of another model, and what
- * openModelFiles() throws
- */
-export async function openProjector(
-  platform: Platform,
-  source: ModelSource,
-  { width, limits, signal }: { readonly width: number; readonly limits: TokenLimits; readonly signal: AbortSignal | undefined },
-): Promise<Projector> {
-  const files = await openModelFiles(platform, source, signal);
-  try {
-    const { gguf } = files;
-    const type = projectorNamed(projectorType(gguf));
-    const p = readVisionParams(gguf);
-    const found = checkedWidth(p, type, files);
-    if (found !== width)
-      throw new QuantletError(
-        'ERR_INVALID_ARGUMENT',
-        `mmproj makes embeddings of ${found} numbers, and the model takes ${width}; expected the projector that was made for this model`,
-      );
-    const sizes = LARGE.flatMap(([w, h]) => type.layout(p, w, h, limits).sizes);
-    const patches = Math.min(MAX_PATCHES, Math.max(...sizes.map(([w, h]) => Math.ceil(w / p.patch) * Math.ceil(h / p.patch))));
-    const causal = type.causal?.(width) ?? true;
-    const wholeTokens = causal ? 0 : (type.most?.(limits) ?? Math.max(...sizes.map((size) => tokensOf(p, type, size))));
-    return { files, p, type, limits, causal, wholeTokens, patches };
-  } catch (error) {
-    await files.close();
-    throw error;
-  }
+/** @throws ERR_UNSUPPORTED_ARCH, ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE; errors of metadata */
+export function visionProjector(gguf: GGUF, limits: TokenLimits): Projector & { readonly width: number } {
+  const type = projectorNamed(projectorType(gguf));
+  const p = readVisionParams(gguf);
+  const width = checkedWidth(p, type, { gguf });
+  const sizes = LARGE.flatMap(([w, h]) => type.layout(p, w, h, limits).sizes);
+  const patches = Math.min(MAX_PATCHES, Math.max(...sizes.map(([w, h]) => Math.ceil(w / p.patch) * Math.ceil(h / p.patch))));
+  const causal = type.causal?.(width) ?? true;
+  const wholeTokens = causal ? 0 : (type.most?.(limits) ?? Math.max(...sizes.map((size) => tokensOf(p, type, size))));
+  return { p, type, limits, causal, wholeTokens, patches, width };
 }
 
 /** Columns and rows of tokens of an image. */
@@ -86,17 +55,8 @@ function tokensOf(p: VisionParams, type: ProjectorType, size: Size): number {
   return type.tokens?.(columns, rows, p) ?? columns * rows;
 }
 
-/** Starts the encoder of an open projector, and reads its weights. The files are closed. */
-export async function loadEncoder(platform: Platform, projector: Projector, options: EncoderOptions): Promise<ImageEncoder> {
-  try {
-    return await ImageEncoder.load(platform, projector.files, projector, options);
-  } finally {
-    await projector.files.close();
-  }
-}
-
 /** Reads images for the prompts of one model. */
-export class Vision implements ImageReader {
+export class Vision {
   private readonly projector: Projector;
   private readonly encoder: ImageEncoder;
   private readonly tokenizer: Tokenizer;

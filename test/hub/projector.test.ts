@@ -53,7 +53,7 @@ describe('hf:OWNER/REPO', () => {
     const { hub, load, asked } = await repository(both);
     for (const source of ['hf:org/repo', 'hf:org/repo/m-F16.gguf', `${hub.url}/org/repo`]) {
       await using model = await load(source);
-      expect([model.modalities, model.warnings]).toEqual([{ vision: true }, []]);
+      expect([model.modalities, model.warnings]).toEqual([{ vision: true, audio: false }, []]);
     }
     expect(asked()).toEqual(['m-F16.gguf', 'mmproj-m-F16.gguf']);
     await using text = await load('hf:org/repo', { mmproj: false });

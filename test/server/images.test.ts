@@ -1,6 +1,6 @@
 /** Images in requests of every protocol: where they stand in the prompt, and which URLs are read. */
 import { describe, expect, it } from 'vitest';
-import { PromptImage, type ImageSource } from '../../src/run/image-tokens.ts';
+import { PromptImage, type MediaSource } from '../../src/run/image-tokens.ts';
 import { createHandler } from '../../src/server/handler.ts';
 import type { HandlerOptions } from '../../src/server/options.ts';
 import { scriptedBackend } from './backend.ts';
@@ -12,12 +12,12 @@ const JSON_HEADERS = { 'content-type': 'application/json' };
 
 /** A server whose model sees an image as `[n]`, the number of its source among all that it was given. */
 function serve(options: HandlerOptions = {}) {
-  const given: ImageSource[] = [];
+  const given: MediaSource[] = [];
   let prompt = '';
   const backend = {
     ...scriptedBackend((text) => ((prompt = text), 'ok'), { contextLength: 65536 }),
-    modalities: { vision: true },
-    readImage: (image: ImageSource) => Promise.resolve(new PromptImage([...new TextEncoder().encode(`[${given.push(image)}]`)], [])),
+    modalities: { vision: true, audio: false },
+    readImage: (image: MediaSource) => Promise.resolve(new PromptImage([...new TextEncoder().encode(`[${given.push(image)}]`)], [])),
   };
   const handler = createHandler(backend, options);
   const post = async (path: string, body: object) => {

@@ -2,12 +2,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { loadModel } from 'quantlet';
-import { platform } from '../../src/entry/node-platform.ts';
-import { loadEncoder, openProjector } from '../../src/vision/vision.ts';
 import { RUNS } from '../builds.ts';
 import { at } from '../support.ts';
 import { decodeImage } from '../../src/vision/decode.ts';
 import { projectorNamed } from '../../src/vision/registry.ts';
+import { encoderIn, projectorIn } from './projector-file.ts';
 import { bytesOf, golden, hasShared, paramsOf, sharedGolden, type Metadata } from './golden.ts';
 
 interface Case {
@@ -23,16 +22,13 @@ interface Case {
 }
 
 const mmproj = at('test/golden/vision/mmproj-gemma4.gguf');
-const open = (width = 64, limits = {}) => openProjector(platform, mmproj, { width, limits, signal: undefined });
 
 /** Relative to the largest: native's own spread is 1e-3. */
 const TOLERANCE = 3e-3;
 
 describe.each(RUNS)('%s, %i threads', (build, threads) => {
   it('embeddings of native llama.cpp', async () => {
-    const projector = await open();
-    const { p, type } = projector;
-    const encoder = await loadEncoder(platform, projector, { threads, build, turbo: undefined, signal: undefined });
+    const { p, type, encoder } = await encoderIn(mmproj, { threads, build });
     try {
       for (const { name, picture, tokens, embeddings } of golden<readonly Case[]>('gemma4.json')) {
         const decoded = await decodeImage(bytesOf(picture));
@@ -66,9 +62,7 @@ describe('images that see ahead', () => {
       [{ max: 280 }, 280],
       [{ min: 2000 }, 2000],
     ] as const) {
-      const { files, wholeTokens } = await open(64, limits);
-      await files.close();
-      expect(wholeTokens).toBe(tokens);
+      expect((await projectorIn(mmproj, limits)).wholeTokens).toBe(tokens);
     }
     const [{ metadata }] = golden<readonly { name: string; metadata: Metadata }[]>('images.json').filter(({ name }) => name === 'gemma4');
     const { sizes } = gemma4v.layout(paramsOf(metadata), 48 * 35, 48 * 32, {});
@@ -85,8 +79,7 @@ describe('bounds of products', () => {
     const view = new DataView(bytes.buffer);
     expect(view.getUint32(at0 + name.length, true)).toBe(1);
     view.setBigUint64(at0 + name.length + 4, 2n, true);
-    const opened = openProjector(platform, bytes, { width: 64, limits: {}, signal: undefined });
-    await expect(opened).rejects.toThrow(expect.objectContaining({ code: 'ERR_TENSOR_SHAPE' }));
+    await expect(projectorIn(bytes)).rejects.toThrow(expect.objectContaining({ code: 'ERR_TENSOR_SHAPE' }));
   });
 });
 

@@ -1,13 +1,12 @@
 /** MiniCPM-V: native llama.cpp's embeddings, tokens around slices, and files that are refused. */
 import { describe, expect, it } from 'vitest';
-import { platform } from '../../src/entry/node-platform.ts';
 import type { ImageLayout } from '../../src/vision/layout.ts';
 import { projectorNamed } from '../../src/vision/registry.ts';
-import { loadEncoder, openProjector } from '../../src/vision/vision.ts';
 import { decodeImage } from '../../src/vision/decode.ts';
 import { RUNS } from '../builds.ts';
 import { bytesOf, golden, paramsOf, type Metadata } from './golden.ts';
 import { MINICPMV, minicpmvFile } from './minicpmv-file.ts';
+import { encoderIn, projectorIn } from './projector-file.ts';
 
 interface Case {
   readonly picture: string;
@@ -20,9 +19,6 @@ interface Case {
   }[];
 }
 
-const open = (name: string, more: Metadata = {}) =>
-  openProjector(platform, minicpmvFile(name, more), { width: 128, limits: {}, signal: undefined });
-
 /** Relative to the largest: native's own spread is 2.5e-3. */
 const TOLERANCE = 3e-3;
 
@@ -30,9 +26,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   it.each(golden<readonly { readonly name: string; readonly cases: readonly Case[] }[]>('minicpmv.json'))(
     'embeddings of native llama.cpp: $name',
     async ({ name, cases }) => {
-      const projector = await open(name);
-      const { p, type } = projector;
-      const encoder = await loadEncoder(platform, projector, { threads, build, turbo: undefined, signal: undefined });
+      const { p, type, encoder } = await encoderIn(minicpmvFile(name), { threads, build });
       try {
         for (const { picture, images } of cases) {
           const decoded = await decodeImage(bytesOf(picture));
@@ -75,14 +69,13 @@ describe('files that are refused', () => {
     ['another factor', 'MiniCPM-V 4.6', { 'clip.vision.projector.scale_factor': 3 }, 'ERR_GGUF_INVALID', /scale_factor" of mmproj is 3/],
     ['a layer that there is not', 'MiniCPM-V 4.6', { 'clip.vision.wa_layer_indexes': [3] }, 'ERR_GGUF_INVALID', /begins with 3; .* 3$/],
   ])('%s', async (_, name, more, code, message) => {
-    await expect(open(name, more)).rejects.toMatchObject({ code, message: expect.stringMatching(message) });
+    await expect(projectorIn(minicpmvFile(name, more))).rejects.toMatchObject({ code, message: expect.stringMatching(message) });
   });
   it('queries that are not as many as the key says', async () => {
     const bytes = minicpmvFile('MiniCPM-V 2.6');
     const key = 'clip.minicpmv_query_num';
     const view = new DataView(bytes.buffer, bytes.byteOffset);
     view.setUint32(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).indexOf(key) + key.length + 4, 13, true);
-    const opened = openProjector(platform, bytes, { width: 128, limits: {}, signal: undefined });
-    await expect(opened).rejects.toMatchObject({ code: 'ERR_TENSOR_SHAPE', message: expect.stringContaining('[128, 12]') });
+    await expect(projectorIn(bytes)).rejects.toMatchObject({ code: 'ERR_TENSOR_SHAPE', message: expect.stringContaining('[128, 12]') });
   });
 });

@@ -48,7 +48,7 @@ const TOLERANCE = 3e-3;
 describe.each(RUNS)('%s, %i threads', (build, threads) => {
   it('greedy ids of native llama.cpp', async () => {
     await using seeing = await load({ build, threads });
-    expect(seeing.modalities).toEqual({ vision: true });
+    expect(seeing.modalities).toEqual({ vision: true, audio: false });
     for (const one of cases) {
       const { promptIds, ids } = await seeing.generate(partsOf(one), { ...greedy, maxTokens: one.greedy.ids.length }).result();
       expect(promptIds, one.name).toEqual(one.prompt_ids);
@@ -116,7 +116,7 @@ describe('one model', () => {
     const ask = { ...greedy, maxTokens: 8 };
     const [a, b] = [await seeing.generate('What is this?', ask).result(), await plain.generate('What is this?', ask).result()];
     expect([a.promptIds, a.ids]).toEqual([b.promptIds, b.ids]);
-    expect(plain.modalities).toEqual({ vision: false });
+    expect(plain.modalities).toEqual({ vision: false, audio: false });
   });
 
   it('text after images in other sequences has the ids of text alone', async () => {

@@ -1,4 +1,4 @@
-/** Flags of models that see images. */
+/** Flags of models that take images and sounds. */
 import { flag, loading, toggle, type Flag } from './flag.ts';
 
 export const IMAGE_ROWS = {
@@ -9,14 +9,14 @@ export const IMAGE_ROWS = {
       '-mm -mmu --mmproj-url',
       'string',
       'FILE|URL',
-      "the model's projector (mmproj-*.gguf), with which it sees images; default: with -hf, that of the repository",
+      "the model's projector (mmproj-*.gguf), with which it takes images or sounds; default: with -hf, that of the repository",
     ),
   ),
   mmprojAuto: toggle(
     'mmproj-auto',
     '',
     '--no-mmproj --no-mmproj-auto',
-    'with -hf, take the projector of the repository if it has one (on; run: only with --image)',
+    'with -hf, take the projector of the repository if it has one (on; run: only with --image or --audio)',
   ),
   imageMinTokens: loading(
     'imageMinTokens',
@@ -28,10 +28,10 @@ export const IMAGE_ROWS = {
   ),
   image: flag(
     'image',
-    '',
+    '--audio',
     'strings',
     'FILE,...',
-    'PNG or JPEG files in place of the markers <__media__>, or in front of the text; may be given several times; needs a projector',
+    'PNG, JPEG or WAV files in place of the markers <__media__>, or in front of the text; may be given several times; needs a projector',
   ),
   mediaPath: flag('media-path', '', 'string', 'FOLDER', 'requests may name images in this folder: file:// and a path from there (none)'),
   mediaUrl: flag(

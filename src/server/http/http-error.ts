@@ -42,6 +42,8 @@ const clientErrors: Readonly<Partial<Record<QuantletErrorCode, readonly [status:
   ERR_IMAGE_INVALID: [400, 'invalid_image'],
   ERR_IMAGE_TRUNCATED: [400, 'invalid_image'],
   ERR_IMAGE_TOO_LARGE: [400, 'image_too_large'],
+  ERR_AUDIO_INVALID: [400, 'invalid_audio'],
+  ERR_AUDIO_TOO_LARGE: [400, 'audio_too_large'],
 };
 
 /** JSON of a request. */

@@ -37,20 +37,20 @@ const MEDIA_MARKER = '<__media__>';
 /** A prompt of llama-server with images: a text with markers, and the images in base64. */
 async function imagePrompt(context: Context, { prompt_string: text, multimodal_data: data }: Body): Promise<Prompt> {
   const { backend, signal } = context;
-  const shape = '{"prompt_string": a string, "multimodal_data": a list of images in base64}';
+  const shape = '{"prompt_string": a string, "multimodal_data": a list of images and sounds in base64}';
   if (typeof text !== 'string' || !Array.isArray(data) || !data.every((one) => typeof one === 'string'))
     throw invalid('prompt', shape, { prompt_string: text, multimodal_data: data });
   const texts = text.split(MEDIA_MARKER);
   if (texts.length !== data.length + 1)
-    throw invalid('prompt.prompt_string', `a marker ${MEDIA_MARKER} for each of ${data.length} images`, text);
+    throw invalid('prompt.prompt_string', `a marker ${MEDIA_MARKER} for each of ${data.length} images and sounds`, text);
   const parts = texts.flatMap((piece, i): PromptPart[] => (i === 0 ? [piece] : [{ type: 'image', image: data[i - 1] as string }, piece]));
   const readImage = imageReader(context);
   if (data.length > 0 && !readImage)
-    throw new HttpError(400, 'The model was loaded without a projector and sees no images; start the server with --mmproj.', {
+    throw new HttpError(400, 'The model was loaded without a projector and takes neither images nor sounds; start the server with --mmproj.', {
       param: 'prompt.multimodal_data',
       code: 'invalid_value',
     });
-  const { text: marked, images } = await readParts(parts, (image, s) => readImage!(image, s), signal);
+  const { text: marked, images } = await readParts(parts, (media, s) => readImage!(media, s), signal);
   const ids = await context.work(
     idsWithImages({ text: marked, breaks: [] }, images, (piece, begins) =>
       encode(backend, piece.text, { addSpecial: begins, parseSpecial: true }),
@@ -200,7 +200,7 @@ export function props({ backend, options: { defaults = {} } }: Context): Respons
     },
     total_slots: backend.parallel,
     model_alias: backend.name,
-    modalities: { vision: backend.modalities?.vision ?? false, video: false, audio: false },
+    modalities: { vision: false, audio: false, ...backend.modalities, video: false },
     media_marker: MEDIA_MARKER,
     chat_template: backend.chatTemplate.source,
     ...(backend.chatTemplate.toolUse ? { chat_template_tool_use: backend.chatTemplate.toolUse.source } : {}),
