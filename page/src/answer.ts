@@ -12,6 +12,7 @@ import {
   type Backend,
   type Failure,
   type ModelInfo,
+  type ReadingPart,
   type WireMessage,
   type WirePart,
 } from './backend.ts';
@@ -208,7 +209,7 @@ const KEEP_MS = 500;
 
 /** Collects the parts of an answer, and shows and stores them at intervals. */
 function receiver(conversation: Conversation, message: Signal<Message>) {
-  let parts: AnswerPart[] = [];
+  let parts: TextPart[] = [];
   const kept = throttle(KEEP_MS, () => {
     shown.flush();
     void keepMessage(conversation, message);
@@ -219,7 +220,7 @@ function receiver(conversation: Conversation, message: Signal<Message>) {
     tellMessage(conversation, message);
   });
   return {
-    take(part: AnswerPart): void {
+    take(part: TextPart): void {
       parts.push(part);
       shown.ask();
       kept.ask();
@@ -287,7 +288,9 @@ async function answer(run: Run, message: Signal<Message>, begun: boolean): Promi
     request = requestOf(run, message.value, begun);
     const parts = timed(backend.answer(request));
     let next = await parts.next();
-    for (; !next.done; next = await parts.next()) take(next.value);
+    for (; !next.done; next = await parts.next())
+      if (next.value.type === 'reading') conversation.reading.value = next.value;
+      else take(next.value);
     end({ state: next.value.finishReason === 'length' ? 'length' : 'done', end: next.value });
     say(message.value.calls ? 'The model calls a function.' : message.value.content);
   } catch (error) {
@@ -296,10 +299,14 @@ async function answer(run: Run, message: Signal<Message>, begun: boolean): Promi
     if (signal.aborted) say('Stopped.');
   }
   writing.delete(message.value.id);
+  conversation.reading.value = undefined;
   conversation.running.value = undefined;
 }
 
-function withPart(message: Message, part: AnswerPart): Message {
+/** A part that the message keeps. */
+type TextPart = Exclude<AnswerPart, ReadingPart>;
+
+function withPart(message: Message, part: TextPart): Message {
   if (part.type === 'toolCall') return { ...message, calls: [...(message.calls ?? []), part.call] };
   if (part.type === 'leftOut') return { ...message, leftOut: part.messages };
   return part.type === 'content'
@@ -318,7 +325,7 @@ async function* timed(parts: ReturnType<Backend['answer']>): ReturnType<Backend[
     const next = await parts.next();
     const now = performance.now();
     if (next.done) return { promptMs: (first || now) - begin, predictedMs: first ? now - first : 0, ...next.value };
-    first ||= now;
+    if (next.value.type !== 'reading') first ||= now;
     yield next.value;
   }
 }

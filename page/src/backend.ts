@@ -54,7 +54,27 @@ export type AnswerPart =
   | { readonly type: 'content' | 'reasoning'; readonly delta: string }
   | { readonly type: 'toolCall'; readonly call: Call }
   /** This number of the oldest messages was left out. */
-  | { readonly type: 'leftOut'; readonly messages: number };
+  | { readonly type: 'leftOut'; readonly messages: number }
+  | ReadingPart;
+
+/** Fractions of what the model has to read before it answers. */
+export interface ReadingPart {
+  readonly type: 'reading';
+  /** Pictures that were not read in an earlier turn; undefined once all are. */
+  readonly pictures: number | undefined;
+  /** The tokens of the conversation that an earlier turn did not compute. */
+  readonly tokens: number;
+}
+
+/** @param pictures undefined if none is being read */
+export const readingPart = (
+  { done, total, cached }: { readonly done: number; readonly total: number; readonly cached: number },
+  pictures: { readonly done: number; readonly total: number } | undefined,
+): ReadingPart => ({
+  type: 'reading',
+  pictures: pictures && pictures.done < pictures.total ? pictures.done / pictures.total : undefined,
+  tokens: total > cached ? (done - cached) / (total - cached) : 1,
+});
 
 /** An answer's reason to end, and its counts and times. */
 export interface AnswerEnd {

@@ -3,6 +3,7 @@
  * changes of other tabs are merged in.
  */
 import { batch, computed, signal, type ReadonlySignal, type Signal } from '@preact/signals';
+import type { ReadingPart } from './backend.ts';
 import * as database from './database.ts';
 import type { Info, InfoChange } from './database.ts';
 import { watchAll } from './elsewhere.ts';
@@ -25,6 +26,8 @@ export interface Conversation {
   readonly versions: ReadonlySignal<Children>;
   /** Stops the answer that this tab is writing. */
   readonly running: Signal<AbortController | undefined>;
+  /** How much the running answer's model has read; undefined if it does not say. */
+  readonly reading: Signal<ReadingPart | undefined>;
   /** The answer at the end of the path, while another tab writes it. */
   readonly elsewhere: ReadonlySignal<Message | undefined>;
 }
@@ -99,12 +102,13 @@ function conversationOf(given: Info, messages: readonly Message[] = []): Convers
   const shown = given.leaf && tree.value.has(given.leaf) ? given.leaf : null;
   const leaf = signal(leafBelow(versions.value, shown));
   const running = signal<AbortController | undefined>(undefined);
+  const reading = signal<ReadingPart | undefined>(undefined);
   const path = computed(() => pathTo((id) => tree.value.get(id)?.peek().parent, leaf.value).map((id) => tree.value.get(id)!));
   const elsewhere = computed(() => {
     const last = path.value.at(-1)?.value;
     return last?.state === 'streaming' && !running.value ? last : undefined;
   });
-  const conversation = { info, tree, leaf, messages: path, versions, running, elsewhere };
+  const conversation = { info, tree, leaf, messages: path, versions, running, reading, elsewhere };
   open.set(given.id, conversation);
   return conversation;
 }

@@ -2,7 +2,7 @@
 import { useSignal, type Signal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import { canGoOn, goOn, leaveOutAndRetry, regenerate, rewrite, sendEdited } from './answer.ts';
-import { isContextFull, type AnswerEnd, type Backend } from './backend.ts';
+import { isContextFull, type AnswerEnd, type Backend, type ReadingPart } from './backend.ts';
 import { CallView, Results } from './calls.tsx';
 import { Code } from './code.tsx';
 import { choose, type Conversation } from './conversations.ts';
@@ -87,12 +87,16 @@ const TextFileView = ({ file }: { file: TextFile }) => (
 );
 
 /** Shown until the first word of an answer to pictures, which models take seconds to read. */
-const ReadingPictures = ({ count: n }: { count: number }) => {
-  const what = n === 1 ? 'picture' : `${count(n)} pictures`;
+const ReadingPictures = ({ count: n, reading }: { count: number; reading: ReadingPart | undefined }) => {
+  const pictures = n === 1 ? 'picture' : `${count(n)} pictures`;
+  const what = reading && reading.pictures === undefined ? 'conversation' : pictures;
+  const fraction = reading?.pictures ?? reading?.tokens;
   return (
     <p class="loading">
-      <progress aria-label={`Reading the ${what}`} />
-      <span>The model reads the {what} …</span>
+      <progress aria-label={`Reading the ${what}`} value={fraction} />
+      <span>
+        The model reads the {what} … {fraction !== undefined && `${Math.floor(100 * fraction)} %`}
+      </span>
     </p>
   );
 };
@@ -252,7 +256,7 @@ export function MessageView(props: MessageProps) {
       {calls?.map((call) => (
         <CallView key={call.id} call={call} />
       ))}
-      {seen > 0 && <ReadingPictures count={seen} />}
+      {seen > 0 && <ReadingPictures count={seen} reading={conversation.reading.value} />}
       {streaming && seen === 0 && <span class="cursor" aria-hidden="true" />}
       {last && calls && state === 'done' && <Results key={id} backend={backend} conversation={conversation} id={id} calls={calls} />}
       <Ending {...props} full={isFull(end, contextLength)} />

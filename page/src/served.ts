@@ -3,6 +3,7 @@ import { effect, signal } from '@preact/signals';
 import {
   PageError,
   failureOf,
+  readingPart,
   type AnswerEnd,
   type AnswerPart,
   type AnswerRequest,
@@ -78,6 +79,13 @@ interface Chunk {
   }[];
   /** Messages that the server left out for lack of room. Only in the first chunk. */
   readonly quantlet?: { readonly left_out?: number };
+  /** Tokens of the prompt, while it is read. */
+  readonly prompt_progress?: {
+    readonly total: number;
+    readonly cache: number;
+    readonly processed: number;
+    readonly images?: { readonly done: number; readonly total: number };
+  };
   /** Only with the last part of an answer. */
   readonly timings?: { readonly prompt_ms: number; readonly predicted_ms: number };
   readonly usage?: {
@@ -160,6 +168,7 @@ async function* answer(asked: AnswerRequest, contextLength: number | undefined):
     ...fieldsOf(options),
     ...fields,
     stream: true,
+    return_progress: true,
     stream_options: { include_usage: true },
   };
   const path = 'prompt' in task ? 'v1/completions' : 'v1/chat/completions';
@@ -172,6 +181,10 @@ async function* answer(asked: AnswerRequest, contextLength: number | undefined):
     usage = chunk.usage ?? usage;
     timings = chunk.timings ?? timings;
     if (chunk.quantlet?.left_out) yield { type: 'leftOut', messages: chunk.quantlet.left_out };
+    if (chunk.prompt_progress) {
+      const { total, cache: cached, processed: done, images } = chunk.prompt_progress;
+      yield readingPart({ done, total, cached }, images);
+    }
     for (const { text, delta, finish_reason } of chunk.choices ?? []) {
       finishReason = finish_reason ?? finishReason;
       if (delta?.reasoning_content) yield { type: 'reasoning', delta: delta.reasoning_content };

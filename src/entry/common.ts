@@ -43,6 +43,7 @@ export type {
 } from '../generate/generate.ts';
 export type { Prompt, PromptPart } from '../generate/parts.ts';
 export type { ImageProgress, ImageSource } from '../run/image-tokens.ts';
+export type { GenerateProgress, PromptProgress } from '../generate/progress.ts';
 export type { Stream } from '../generate/stream.ts';
 export type { GGUFNumbers, GGUFValue } from '../gguf/types.ts';
 export type { ResponseFormat } from '../grammar/schema-source.ts';

@@ -104,7 +104,15 @@ export class Decoding {
 
   /** Lets the encoder read the prompt, if the model has one. */
   async readSource(): Promise<void> {
+    if (this.text.finishReason === undefined) this.tellPrompt(0, this.nReused);
     if (this.source.length > 0) await this.model.scheduler.encode(this.slot, this.source, this.request.options.signal);
+  }
+
+  /** @param encoded tokens that the encoder has read, and the slot's computed ones */
+  private tellPrompt(encoded: number, computed: number): void {
+    const { source, prompt, nReused: cached } = this;
+    const done = encoded + Math.min(prompt.length, Math.max(cached, computed));
+    this.request.options.onProgress?.({ phase: 'prompt', done, total: source.length + prompt.length, cached });
   }
 
   /** Encodes the images of the prompt that the slot does not have. */
@@ -164,10 +172,11 @@ export class Decoding {
       }
     }
     const { contextLength, maxOutputs } = this.model.engine;
+    const onStep = ids.length === 0 ? (): void => this.tellPrompt(this.source.length, slot.computed) : undefined;
     const asked = drafts.propose(ids, tokens, (n) => Math.min(request.maxTokens - ids.length, contextLength + 1 - n, maxOutputs) - 1);
     if (asked) await asked;
     try {
-      await this.model.scheduler.submit(slot, tokens, this.firstOutput, this.choose, request.options.signal);
+      await this.model.scheduler.submit(slot, tokens, this.firstOutput, this.choose, request.options.signal, onStep);
     } catch (error) {
       this.fail(error);
     }

@@ -3,7 +3,7 @@ import type { ConstraintOptions } from '../grammar/constraint.ts';
 import type { SamplerOptions } from '../sample/options.ts';
 import type { SpanBudget } from '../sample/span-budget.ts';
 import type { GenerateSpeculation } from './draft/options.ts';
-import type { ImageProgress } from '../run/image-tokens.ts';
+import type { GenerateProgress } from './progress.ts';
 import type { Timings } from './timings.ts';
 
 export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
@@ -17,10 +17,10 @@ export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
   /** Ends the generation with signal.reason. The model stays usable. */
   signal?: AbortSignal | undefined;
   /**
-   * Called while images of the prompt are encoded, which may take longer than the text. Not called
-   * for images that were encoded before.
+   * Called while the prompt is read: before its first step and after each one (`phase` 'prompt'), and
+   * while its images are encoded ('image'), unless they were encoded before.
    */
-  onProgress?: ((progress: ImageProgress) => void) | undefined;
+  onProgress?: ((progress: GenerateProgress) => void) | undefined;
   /**
    * Reads control tokens (`<|im_start|>`) in the prompt's text as these tokens, as llama-completion
    * does. Default true.

@@ -61,6 +61,7 @@ class Job {
   readonly resolve: () => void;
   readonly reject: (reason: unknown) => void;
   private readonly onLogits: OnLogits;
+  private readonly onStep: (() => void) | undefined;
 
   constructor(asked: JobRequest, resolve: () => void, reject: (reason: unknown) => void) {
     this.slot = asked.slot;
@@ -71,6 +72,7 @@ class Job {
     this.encodes = asked.encodes;
     this.signal = asked.signal;
     this.onLogits = asked.onLogits;
+    this.onStep = asked.onStep;
     this.resolve = resolve;
     this.reject = reject;
   }
@@ -142,13 +144,17 @@ class Job {
     let kept = ids.length;
     for (let i = first; i < this.done && kept === ids.length; i++) if (this.onLogits(row(i - first), i - again) === false) kept = i + 1;
     if (!this.encodes) slot.append(Array.prototype.slice.call(ids, begun, Math.min(this.done, kept)) as number[]);
+    this.onStep?.();
     if (this.done < kept) return false;
     if (this.encodes) slot.encode(Array.from(ids));
     return true;
   }
 }
 
-type JobRequest = Pick<Job, 'slot' | 'start' | 'ids' | 'again' | 'outputsFrom' | 'encodes' | 'signal'> & { readonly onLogits: OnLogits };
+type JobRequest = Pick<Job, 'slot' | 'start' | 'ids' | 'again' | 'outputsFrom' | 'encodes' | 'signal'> & {
+  readonly onLogits: OnLogits;
+  readonly onStep?: (() => void) | undefined;
+};
 
 export class Scheduler {
   /** Times of the steps in which every token had logits: those of generations alone. */
@@ -180,9 +186,17 @@ export class Scheduler {
    * @param onLogits called for every index of `ids` from outputsFrom on, in order, before this
    *   resolves; must not keep the array. If it returns false, this resolves at once, and the slot
    *   holds the tokens up to that one
+   * @param onStep called after each step, when the slot holds its tokens
    * @throws ERR_CONTEXT_FULL, what the step throws, or signal.reason
    */
-  submit(slot: Slot, ids: ArrayLike<number>, outputsFrom: number, onLogits: OnLogits, signal?: AbortSignal): Promise<void> {
+  submit(
+    slot: Slot,
+    ids: ArrayLike<number>,
+    outputsFrom: number,
+    onLogits: OnLogits,
+    signal?: AbortSignal,
+    onStep?: () => void,
+  ): Promise<void> {
     const start = slot.computed;
     const again = slot.tokens.slice(start);
     return this.add({
@@ -192,6 +206,7 @@ export class Scheduler {
       again: again.length,
       outputsFrom: outputsFrom + again.length,
       onLogits,
+      onStep,
       encodes: false,
       signal,
     });

@@ -3,6 +3,7 @@
  */
 import { newId } from '../chat/messages.ts';
 import { draftTimings, predictedPerSecond, type GenerateOptions, type GenerationResult } from '../generate/generate.ts';
+import type { Reading } from '../generate/progress.ts';
 import type { Work } from '../slices.ts';
 import type { Backend } from './backend.ts';
 import { COMMENT, eventStream, pingMs, type StreamProtocol } from './http/event-stream.ts';
@@ -162,6 +163,20 @@ export function timings({ timings: t }: Pick<GenerationResult, 'timings'>): obje
     ...draftTimings(t),
   };
 }
+
+/**
+ * llama-server's `prompt_progress`. While images are encoded, `images` has how many are, and a
+ * fraction for the one in progress.
+ */
+export const promptProgress = ({ total, cached, done, ms, images }: Reading): object => ({
+  prompt_progress: {
+    total,
+    cache: cached,
+    processed: done,
+    time_ms: Math.round(ms),
+    ...(images ? { images: { done: images.done, total: images.total } } : {}),
+  },
+});
 
 /**
  * Replaces each value of `source` by the values from `map`. Returns the return value of `source`,

@@ -36,7 +36,9 @@ it('an answer that is stopped has said what was left out', async () => {
       }
     })(),
   ).rejects.toThrow('stopped');
-  expect(parts.map(({ type }) => type).slice(0, 2)).toEqual(['leftOut', 'content']);
+  const shown = parts.map(({ type }) => type).filter((type) => type !== 'reading');
+  expect(parts.length).toBeGreaterThan(shown.length);
+  expect(shown.slice(0, 2)).toEqual(['leftOut', 'content']);
   expect(parts[0]).toMatchObject({ messages: expect.any(Number) as number });
 });
 

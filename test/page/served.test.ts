@@ -4,7 +4,7 @@
  */
 import { afterAll, expect, it, vi } from 'vitest';
 import { loadModel } from '../../src/entry/node.ts';
-import type { WireMessage } from '../../page/src/backend.ts';
+import type { ReadingPart, WireMessage } from '../../page/src/backend.ts';
 import { createHandler } from '../../src/server/handler.ts';
 import { at, shippedModel } from '../support.ts';
 import { pictures } from '../vision/golden.ts';
@@ -98,16 +98,22 @@ it('pictures, if /props says that the model sees', async () => {
   await backend.refresh();
   expect(backend.models.value).toMatchObject([{ sees: true }]);
   const file = pictures.find(([name]) => name === 'shapes.png')![1].data;
+  const reading: ReadingPart[] = [];
   const promptTokens = async (content: WireMessage['content']) => {
     const task = { messages: [{ role: 'user' as const, content }], continues: false };
     const options = { maxTokens: 3, temperature: 0 };
     const answer = backend.answer({ model: undefined, task, options, leaveOut: false, signal: new AbortController().signal });
+    reading.length = 0;
     let step = await answer.next();
-    while (!step.done) step = await answer.next();
+    for (; !step.done; step = await answer.next()) if (step.value.type === 'reading') reading.push(step.value);
     return step.value.promptTokens;
   };
   const picture = { type: 'image_url' as const, image_url: { url: `data:image/png;base64,${file}` } };
   const [words, both] = [await promptTokens('What is it?'), await promptTokens([picture, { type: 'text', text: 'What is it?' }])];
   const { ids } = await seeing.readImage!(picture.image_url.url);
   expect(both).toBe(words + ids.length);
+  const fractions = reading.flatMap(({ pictures: fraction }) => fraction ?? []);
+  expect(fractions.length).toBeGreaterThan(4);
+  expect(fractions.every((fraction, i) => fraction < 1 && fraction > (fractions[i - 1] ?? -1))).toBe(true);
+  expect(reading.at(-1)).toEqual({ type: 'reading', pictures: undefined, tokens: 1 });
 });

@@ -102,3 +102,52 @@ it('text of users that looks like a marker stays text', async () => {
     (await post('/v1/chat/completions', { max_tokens: 1, messages: [{ role: 'user', content }] })).usage.prompt_tokens as number;
   expect(await count('<__media__>')).toBeLessThan((await count('a')) + 20);
 });
+
+interface Told {
+  readonly total: number;
+  readonly cache: number;
+  readonly processed: number;
+  readonly time_ms: number;
+  readonly images?: { readonly done: number; readonly total: number };
+}
+
+it.each([
+  ['/v1/chat/completions', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }] }],
+  ['/completion', { prompt: { prompt_string: '<__media__>?', multimodal_data: [base64] } }],
+  ['/v1/completions', { prompt: 'Once upon a time' }],
+])('%s streams the progress of the prompt and its pictures to who asks for it', async (path, body) => {
+  await using fresh = await loadModel(at('test/golden/vision/idefics3.gguf'), {
+    mmproj: at('test/golden/vision/mmproj-idefics3.gguf'),
+    contextLength: 1024,
+    warmUp: false,
+  });
+  const serve = createHandler(fresh);
+  const ask = async (more: object) => {
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' } };
+    const answer = await serve(
+      new Request(`http://server${path}`, { ...init, body: JSON.stringify({ ...body, max_tokens: 2, temperature: 0, ...more }) }),
+    );
+    const events = (await answer.text()).split('\n\n').filter((event) => event.startsWith('data: {'));
+    return events.map((event) => JSON.parse(event.slice(6)) as { readonly prompt_progress?: Told; readonly timings?: object });
+  };
+  const events = await ask({ stream: true, return_progress: true });
+  const told = events.flatMap(({ prompt_progress }) => prompt_progress ?? []);
+  expect(told[0]).toMatchObject({ cache: 0, processed: 0 });
+  expect(told.at(-1)!.processed).toBe(told[0].total);
+  expect(told.every(({ time_ms }, i) => time_ms >= (told[i - 1]?.time_ms ?? 0))).toBe(true);
+  const images = told.flatMap((one) => one.images ?? []);
+  const n = path === '/v1/completions' ? 0 : (await fresh.internals.vision!.read(bytesOf('shapes.png'))).runs.length;
+  expect(images.at(-1)).toEqual(n > 0 ? { done: n, total: n } : undefined);
+  if (n > 0) expect(images.length).toBeGreaterThan(4);
+  expect(events.findLastIndex((event) => event.prompt_progress !== undefined)).toBeLessThan(events.length - 1);
+  expect((await ask({ stream: true })).some((event) => event.prompt_progress)).toBe(false);
+  const again = await ask({ stream: true, return_progress: true });
+  expect(again.flatMap(({ prompt_progress }) => prompt_progress?.images ?? [])).toEqual([]);
+  expect(again[path === '/v1/chat/completions' ? 1 : 0].prompt_progress!.cache).toBeGreaterThan(0);
+});
+
+it('return_progress is a boolean', async () => {
+  const init = { method: 'POST', body: JSON.stringify({ prompt: 'x', stream: true, return_progress: 'yes' }) };
+  const answer = await handler(new Request('http://server/v1/completions', { ...init, headers: { 'content-type': 'application/json' } }));
+  expect([answer.status, await answer.text()]).toEqual([400, expect.stringContaining("'return_progress'")]);
+});

@@ -1,9 +1,11 @@
 /** The backend of the page that runs the model itself. */
 import { batch, computed, signal } from '@preact/signals';
-import type { LoadOptions, Model, ModelSource } from 'quantlet';
+import type { ChatMessage, GenerationResult, LoadOptions, Model, ModelChatOptions, ModelSource } from 'quantlet';
+import { Reading, withReading } from '../../../src/generate/progress.ts';
 import {
   PageError,
   failureOf,
+  readingPart,
   type AnswerEnd,
   type AnswerPart,
   type AnswerRequest,
@@ -131,16 +133,30 @@ async function* answer({ task, options, leaveOut, signal }: AnswerRequest): Asyn
     if (leftOut > 0) yield { type: 'leftOut', messages: leftOut };
     const generation = model.generate(prompt, { ...sampling, signal });
     for await (const { text } of generation) if (text !== '') yield { type: 'content', delta: text };
-    const { finishReason, promptIds, ids, timings } = await generation.result();
-    return end(finishReason, promptIds, ids, timings);
+    return end(await generation.result());
   }
   const messages = task.messages.some(hasPictures) ? await (await import('./decode.ts')).decoded(task.messages, signal) : task.messages;
-  const chat = model.chat(messages, {
-    ...options,
-    ...(task.continues ? { continueFinalMessage: true } : {}),
-    ...(leaveOut ? { onContextFull: 'shift' } : {}),
-    signal,
-  });
+  const parts = withReading((onProgress) =>
+    chatParts(model, messages, {
+      ...options,
+      ...(task.continues ? { continueFinalMessage: true } : {}),
+      ...(leaveOut ? { onContextFull: 'shift' } : {}),
+      ...{ signal, onProgress },
+    }),
+  );
+  for (;;) {
+    const next = await parts.next();
+    if (next.done) return next.value;
+    yield next.value instanceof Reading ? readingPart(next.value, next.value.images) : next.value;
+  }
+}
+
+async function* chatParts(
+  model: Model,
+  messages: readonly ChatMessage[],
+  options: ModelChatOptions,
+): AsyncGenerator<AnswerPart, AnswerEnd> {
+  const chat = model.chat(messages, options);
   for await (const event of chat) {
     // The page runs no tools; people type in the results.
     if (event.type === 'toolResult') continue;
@@ -148,16 +164,19 @@ async function* answer({ task, options, leaveOut, signal }: AnswerRequest): Asyn
     if (event.type !== 'toolCall') yield event;
     else yield { type: 'toolCall', call: { id: event.call.id ?? newId(), name: event.call.name, arguments: event.call.arguments } };
   }
-  const { finishReason, promptIds, ids, timings } = await chat.result();
-  return end(finishReason, promptIds, ids, timings);
+  return end(await chat.result());
 }
 
-const end = (
-  finishReason: string,
-  { length }: readonly number[],
-  ids: readonly number[],
-  { promptTokens, promptMs, predictedMs }: { promptTokens: number; promptMs: number; predictedMs: number },
-): AnswerEnd => ({ finishReason, promptTokens: length, cachedTokens: length - promptTokens, tokens: ids.length, promptMs, predictedMs });
+type Result = Pick<GenerationResult, 'promptIds' | 'ids' | 'timings'> & { readonly finishReason: string };
+
+const end = ({ finishReason, promptIds: { length }, ids, timings }: Result): AnswerEnd => ({
+  finishReason,
+  promptTokens: length,
+  cachedTokens: length - timings.promptTokens,
+  tokens: ids.length,
+  promptMs: timings.promptMs,
+  predictedMs: timings.predictedMs,
+});
 
 export const backend: Backend = {
   models: computed<readonly ModelInfo[]>(() =>

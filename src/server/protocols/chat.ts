@@ -14,7 +14,19 @@ import {
   type PreparedChat,
 } from '../../chat/run.ts';
 import { templateFor } from '../../chat/template.ts';
-import { answer, answerId, createUsage, drained, mapped, relaxedIn, timings, type Context, type UsageCounter } from '../context.ts';
+import {
+  answer,
+  answerId,
+  createUsage,
+  drained,
+  mapped,
+  promptProgress,
+  relaxedIn,
+  timings,
+  type Context,
+  type UsageCounter,
+} from '../context.ts';
+import { Reading, withReading } from '../../generate/progress.ts';
 import { checkFields } from './field-table.ts';
 import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
 import { HttpError } from '../http/http-error.ts';
@@ -89,16 +101,21 @@ export async function chatInputTokens(context: Context, body: Body): Promise<Res
 export async function chatCompletions(context: Context, body: Body): Promise<Response> {
   const { backend } = context;
   const n = numberField(body, 'n', { least: 1, most: maxChoices, integer: true }) ?? 1;
+  const withProgress = booleanField(body, 'return_progress') ?? false;
   const includeUsage = booleanField(body, 'stream_options.include_usage') ?? false;
   const chat = await prepared(context, chatRequest(context, body));
   const head = { id: answerId('chatcmpl-'), created: context.created, model: backend.name };
   const usage = createUsage(context.metrics);
 
   // Equal seeds would give equal answers, so each answer gets the next seed.
-  const run = (index: number) =>
+  const run = (index: number, onProgress?: ChatOptions['onProgress']) =>
     runChoice(context, usage, {
       ...chat,
-      options: { ...chat.options, ...(chat.options.seed === undefined ? {} : { seed: (chat.options.seed + index) % 2 ** 32 }) },
+      options: {
+        ...chat.options,
+        ...(chat.options.seed === undefined ? {} : { seed: (chat.options.seed + index) % 2 ** 32 }),
+        ...(onProgress ? { onProgress } : {}),
+      },
     });
 
   async function* events(place: Promise<unknown>): AsyncGenerator<object | string, void> {
@@ -117,7 +134,10 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
       };
       yield { ...chunk(index, { role: 'assistant', content: '' }), ...(index === 0 ? leftOutOf(chat) : {}) };
       await place;
-      const outcome = yield* mapped(run(index), ({ events, part }) => {
+      const steps = withProgress ? withReading((onProgress) => run(index, onProgress)) : run(index);
+      const outcome = yield* mapped(steps, (step: ChatStep | Reading) => {
+        if (step instanceof Reading) return [{ ...chunk(index, { role: 'assistant', content: null }), ...promptProgress(step) }];
+        const { events, part } = step;
         if (part?.logprobs) entries.push(chatEntry(backend, part.logprobs));
         return events.flatMap((event) => {
           const delta = deltaOf(event);

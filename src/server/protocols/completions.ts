@@ -2,7 +2,19 @@
 import { encode, roomFor } from '../../chat/run.ts';
 import type { GenerateOptions, GenerationPart, GenerationResult } from '../../generate/generate.ts';
 import { maxChoices } from './chat.ts';
-import { answer, answerId, createUsage, drained, mapped, relaxedIn, timings, type Context, type UsageCounter } from '../context.ts';
+import {
+  answer,
+  answerId,
+  createUsage,
+  drained,
+  mapped,
+  promptProgress,
+  relaxedIn,
+  timings,
+  type Context,
+  type UsageCounter,
+} from '../context.ts';
+import { Reading, withReading } from '../../generate/progress.ts';
 import { checkFields } from './field-table.ts';
 import { booleanField, inputsField, numberField, type Body } from './fields.ts';
 import { HttpError } from '../http/http-error.ts';
@@ -20,6 +32,7 @@ export async function completions(context: Context, body: Body): Promise<Respons
   const n = numberField(body, 'n', { least: 1, most: maxChoices, integer: true }) ?? 1;
   if ((numberField(body, 'best_of', { least: 1, integer: true }) ?? n) !== n)
     throw new HttpError(400, "'best_of' must equal 'n' or be left out.", { param: 'best_of', code: 'unsupported_parameter' });
+  const withProgress = booleanField(body, 'return_progress') ?? false;
   const includeUsage = booleanField(body, 'stream_options.include_usage') ?? false;
   const echo = booleanField(body, 'echo') ?? false;
   const logprobs = numberField(body, 'logprobs', { least: 0, most: 20, integer: true });
@@ -43,7 +56,10 @@ export async function completions(context: Context, body: Body): Promise<Respons
     const asked = maxTokens ?? shared.maxTokens ?? -1;
     return [ids, { ...shared, ...seed, ...lengthOf(context, body, asked < 0 ? Infinity : asked, room) }];
   };
-  const run = (index: number): TextRun => runText(context, usage, promptOf(index), ...generation(index));
+  const run = (index: number, onProgress?: GenerateOptions['onProgress']): TextRun => {
+    const [ids, options] = generation(index);
+    return runText(context, usage, promptOf(index), ids, onProgress ? { ...options, onProgress } : options);
+  };
   const echoed = (index: number): string => (echo ? prompts[promptOf(index)].text() : '');
 
   async function* events(place: Promise<unknown>): AsyncGenerator<object | string, void> {
@@ -58,7 +74,9 @@ export async function completions(context: Context, body: Body): Promise<Respons
       });
       let offset = echoed(index).length;
       if (offset > 0) yield choice(echoed(index), null);
-      const result = yield* mapped(run(index), (part) => {
+      const parts = withProgress ? withReading((onProgress) => run(index, onProgress)) : run(index);
+      const result = yield* mapped(parts, (part: GenerationPart | Reading) => {
+        if (part instanceof Reading) return [{ ...choice('', null), ...promptProgress(part) }];
         // A token that is only part of a character has no text yet, but has its log probability.
         const chunks = part.text !== '' || part.logprobs ? [choice(part.text, null, part)] : [];
         offset += part.text.length;

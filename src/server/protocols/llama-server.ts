@@ -5,12 +5,13 @@
 import { hasImages, isImagePart } from '../../chat/images.ts';
 import type { ChatMessage, ChatPart } from '../../chat/messages.ts';
 import { isRecord } from '../../chat/json.ts';
-import type { GenerationPart, GenerationResult } from '../../generate/generate.ts';
+import type { GenerateOptions, GenerationPart, GenerationResult } from '../../generate/generate.ts';
 import { chatRequest, checkMessageCount } from './chat.ts';
-import { preparedPrompt, runText, type Prompt } from './completions.ts';
+import { preparedPrompt, runText, type Prompt, type TextRun } from './completions.ts';
 import { encode, renderOptions, roomFor } from '../../chat/run.ts';
 import { idsWithImages, readParts, type PromptPart } from '../../generate/parts.ts';
-import { answer, createUsage, drained, jsonAnswer, mapped, relaxedIn, timings, type Context } from '../context.ts';
+import { answer, createUsage, drained, jsonAnswer, mapped, promptProgress, relaxedIn, timings, type Context } from '../context.ts';
+import { Reading, withReading } from '../../generate/progress.ts';
 import { checkFields } from './field-table.ts';
 import { booleanField, inputsField, invalid, numberField, stringField, type Body } from './fields.ts';
 import { HttpError } from '../http/http-error.ts';
@@ -67,6 +68,7 @@ export async function complete(context: Context, body: Body, prompt: Prompt): Pr
   const nProbs = numberField(body, 'n_probs', probs) ?? numberField(body, 'logprobs', probs) ?? 0;
   const shared = textOptions(context, body);
   const nPredict = lengthField(body, 'n_predict') ?? shared.maxTokens ?? -1;
+  const withProgress = booleanField(body, 'return_progress') ?? false;
   const withTokens = booleanField(body, 'return_tokens') ?? false;
   setFormat(shared, body);
   const options = {
@@ -103,23 +105,18 @@ export async function complete(context: Context, body: Body, prompt: Prompt): Pr
   async function* events(place: Promise<unknown>): AsyncGenerator<object | string, void> {
     let predicted = 0;
     await place;
-    const result = yield* mapped(runText(context, usage, 0, prompt.ids, options), (part) => {
+    const run = (more: GenerateOptions = {}): TextRun => runText(context, usage, 0, prompt.ids, { ...options, ...more });
+    const parts = withProgress ? withReading((onProgress) => run({ onProgress })) : run();
+    const event = (content: string, tokens: readonly number[], more: object): object => ({
+      ...{ index: 0, content, tokens, stop: false, id_slot: -1 },
+      ...{ tokens_predicted: predicted, tokens_evaluated: prompt.ids.length, ...more },
+    });
+    const result = yield* mapped(parts, (part: GenerationPart | Reading) => {
+      if (part instanceof Reading) return [event('', [], promptProgress(part))];
       const { id, text } = part;
       if (id >= 0) predicted++;
-      return text !== '' || nProbs > 0
-        ? [
-            {
-              index: 0,
-              content: text,
-              tokens: id >= 0 ? [id] : [],
-              stop: false,
-              id_slot: -1,
-              tokens_predicted: predicted,
-              tokens_evaluated: prompt.ids.length,
-              ...probabilities([probability(part)].filter((one) => one !== undefined)),
-            },
-          ]
-        : [];
+      if (text === '' && nProbs === 0) return [];
+      return [event(text, id >= 0 ? [id] : [], probabilities([probability(part)].filter((one) => one !== undefined)))];
     });
     yield last(result, '');
   }

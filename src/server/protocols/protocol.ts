@@ -111,6 +111,7 @@ export const CHAT_FIELDS = (): FieldTable => ({
   prediction: runs,
   'stream_options.include_obfuscation': extras,
   ...LLAMA_FIELDS(),
+  return_progress: read,
   ...TEMPLATE_FIELDS(),
   ...CHAT_REFUSALS,
 });
@@ -132,6 +133,7 @@ export const COMPLETION_FIELDS = (): FieldTable => ({
   user: billing,
   'stream_options.include_obfuscation': extras,
   ...LLAMA_FIELDS(),
+  return_progress: read,
   ...COMPLETION_REFUSALS,
 });
 
@@ -270,6 +272,7 @@ export const NATIVE_FIELDS = (): FieldTable => ({
     'prompt model n_predict max_tokens n_probs logprobs return_tokens stop stream json_schema input_prefix input_suffix input_extra',
   ),
   ...LLAMA_FIELDS(),
+  return_progress: read,
   ...NATIVE_REFUSALS,
 });
 
