@@ -244,8 +244,9 @@ export const storeFor = ({ hub, headers, cache, signal, onProgress }: NetOptions
  */
 export function platformFor(options: NetOptions & Pick<LoadOptions, 'build'>): Platform {
   enableFor(options.build);
+  let opened: ModelStore | undefined;
   const openRemote = async (source: string | URL, signal: AbortSignal | undefined): Promise<OpenedFile> => {
-    const store = storeFor(options);
+    const store = (opened ??= storeFor(options));
     if (options.cache !== false) {
       const { path, projector } = await bringWithProjector(store, source, 'the source');
       return { ...(await openFile(path)), projector };

@@ -61,6 +61,7 @@ export function createStore(options: StoreOptions, env: Environment = process.en
     reload: options.reload ?? false,
     headers: { 'user-agent': 'quantlet', ...options.headers },
     signal: options.signal ?? new AbortController().signal,
+    lists: new Map(),
     names: options.names ?? { token: 'the option hub.token or HF_TOKEN', offline: 'the option hub.offline' },
     progress: options.progress,
     warn: options.warn,

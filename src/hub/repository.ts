@@ -32,6 +32,11 @@ export interface Hub {
   readonly signal: AbortSignal | undefined;
   /** As in openHttp. */
   readonly retryMs?: number | undefined;
+  /**
+   * Lists of repositories that were asked for, so that a model and its projector share one. Undefined:
+   * each call asks again.
+   */
+  readonly lists?: Map<string, Promise<readonly HubFile[]>> | undefined;
   /** Names, in messages, of the settings of the caller: options, flags or environment variables. */
   readonly names: { readonly token?: string; readonly offline?: string };
 }

@@ -76,10 +76,22 @@ export function parsed(text: string): unknown {
 }
 
 /**
- * Lists all files of a repository; the hub gives them in pages.
+ * Lists all files of a repository.
  * @throws ERR_DOWNLOAD, or signal.reason
  */
-export async function listRepo(hub: Hub, { name, revision }: Repo): Promise<HubFile[]> {
+export function listRepo(hub: Hub, repo: Repo): Promise<readonly HubFile[]> {
+  const { lists } = hub;
+  const key = `${repo.name}@${repo.revision}`;
+  const known = lists?.get(key);
+  if (known) return known;
+  const list = askForList(hub, repo);
+  lists?.set(key, list);
+  list.catch(() => lists?.delete(key));
+  return list;
+}
+
+/** The hub gives a list in pages. */
+async function askForList(hub: Hub, { name, revision }: Repo): Promise<HubFile[]> {
   const files: HubFile[] = [];
   const problem = (why: string, cause?: unknown): QuantletError =>
     failed(`cannot list the files of ${name} at ${hub.endpoint}: ${why}`, cause);

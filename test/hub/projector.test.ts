@@ -56,6 +56,7 @@ describe('hf:OWNER/REPO', () => {
       expect([model.modalities, model.warnings]).toEqual([{ vision: true, audio: false }, []]);
     }
     expect(asked()).toEqual(['m-F16.gguf', 'mmproj-m-F16.gguf']);
+    expect(hub.log.filter((line) => line === 'list'), 'one for each load').toHaveLength(3);
     await using text = await load('hf:org/repo', { mmproj: false });
     await using other = await load('hf:org/repo', { mmproj: new Blob([mmproj]) });
     await using file = await load(`${hub.url}/org/repo/resolve/main/m-F16.gguf`);
@@ -87,8 +88,9 @@ describe('hf:OWNER/REPO', () => {
   });
 
   it('is downloaded, listed and removed as other files are', async () => {
-    const { settings } = await repository(both);
+    const { hub, settings } = await repository(both);
     await download('hf:org/repo', settings);
+    expect(hub.log.filter((line) => line === 'list')).toHaveLength(1);
     const kept = await list({ folder: settings.folder });
     expect(kept.map(({ source, size }) => [source, size])).toEqual([
       ['hf:org/repo/m-F16.gguf', seeing.length],
