@@ -194,6 +194,31 @@ describe('one model', () => {
     expect(rest.map(({ done }) => done)).toEqual([longer.promptIds.length]);
   });
 
+  it('a conversation that is too long loses its oldest messages, each with its whole picture', async () => {
+    await using fresh = await load({ contextLength: 160 });
+    const turns = ['photo.jpg', 'wide.jpg', 'photo.jpg', 'shapes.png'].flatMap((name, i): ChatMessage[] => [
+      { role: 'user', content: [image(name), { type: 'text', text: `What is this? ${i}` }] },
+      { role: 'assistant', content: 'a' },
+    ]);
+    const messages: ChatMessage[] = [...turns, { role: 'user', content: 'And now?' }];
+    const chat = fresh.chat(messages, { ...greedy, maxTokens: 4, onContextFull: 'shift' });
+    const { leftOut, promptIds } = await chat.result();
+    const [kept, dropped] = [
+      await fresh.internals.vision!.read(bytesOf('shapes.png')),
+      await fresh.internals.vision!.read(bytesOf('photo.jpg')),
+    ];
+    expect(leftOut).toBe(6);
+    expect(promptIds.filter((id) => id === -1)).toHaveLength(kept.ids.filter((id) => id < 0).length);
+    expect([kept, dropped].map(({ runs }) => runs.every(({ rows }) => rows !== undefined))).toEqual([true, false]);
+    await expect(fresh.chat(messages, { ...greedy, maxTokens: 4 }).result()).rejects.toMatchObject({ code: 'ERR_CONTEXT_FULL' });
+    // Within one prompt, pictures have no messages to be dropped with.
+    const one = fresh.generate([image('shapes.png'), 'What?'], { ...greedy, onContextFull: 'shift' });
+    await expect(one.result()).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARGUMENT',
+      message: expect.stringContaining('onContextFull') as string,
+    });
+  });
+
   it.each([1, 2])('an abort ends an encoding between its layers, with %i threads', async (threads) => {
     await using fresh = await load({ threads });
     const stop = new AbortController();
