@@ -2,7 +2,7 @@
 import { QuantletError } from '../errors.ts';
 import { similarity, type Precision, type VectorOf } from '../generate/vectors.ts';
 
-export const FORMATS = ['', 'array', 'json', 'json+', 'raw'] as const;
+export const FORMATS = ['', 'array', 'json', 'json+', 'jsonl', 'raw'] as const;
 export type Format = (typeof FORMATS)[number];
 
 /**
@@ -17,6 +17,32 @@ export function checkedNorm(p: number): number {
   return p;
 }
 
+/** A text, and where it comes from. */
+export interface TextSource {
+  /** Undefined for texts of flags and pipes. */
+  readonly file?: string;
+  /** Its number in the file, or among all texts. */
+  readonly index: number;
+  readonly text: string;
+}
+
+const exactly =
+  (isWhole: boolean) =>
+  (x: number): string =>
+    x.toFixed(isWhole ? 0 : 7);
+
+/** A line of jsonl: a text with its vector, or with one for each token. */
+export function vectorLine(
+  source: TextSource,
+  rows: readonly VectorOf<Precision>[],
+  isList: boolean,
+  p: number,
+  precision: Precision,
+): string {
+  const vectors = rows.map((row) => `[${Array.from(row, exactly(p === 0 || precision !== 'float32')).join(',')}]`);
+  return `${JSON.stringify(source).slice(0, -1)},"embedding":${isList ? `[${vectors.join(',')}]` : vectors[0]}}\n`;
+}
+
 /** @param texts the text of each row; undefined if rows belong to tokens */
 export function embeddingOutput(
   rows: readonly VectorOf<Precision>[],
@@ -26,7 +52,7 @@ export function embeddingOutput(
   precision: Precision = 'float32',
 ): string {
   const isWhole = p === 0 || precision !== 'float32';
-  const exact = (x: number): string => x.toFixed(isWhole ? 0 : 7);
+  const exact = exactly(isWhole);
   const cosine = (a: VectorOf<Precision>, b: VectorOf<Precision>): string => similarity(a, b, { precision }).toFixed(2).padStart(6);
   if (format === 'raw') return `${rows.map((row) => `${Array.from(row, exact).join(' ')}\n`).join('')}\n`;
   if (format === 'array') return `[${rows.map((row) => `[${Array.from(row, exact).join(',')}]`).join(',')}]\n\n`;

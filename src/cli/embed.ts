@@ -16,15 +16,16 @@ import {
   openHeader,
   openModel,
   readStdin,
+  readText,
   tellUnreadPipe,
   textLines,
   unescape,
   withoutLastBreak,
   type Command,
 } from './command.ts';
-import { checkedNorm, embeddingOutput, FORMATS, rankOutput, type Format } from './embed-output.ts';
+import { checkedNorm, embeddingOutput, FORMATS, rankOutput, vectorLine, type Format, type TextSource } from './embed-output.ts';
 import type { FlagKey, Values } from './flags.ts';
-import { parseOnlyFlags } from './parse-flags.ts';
+import { parseFlags } from './parse-flags.ts';
 
 const KEYS = [
   ...MODEL_FLAGS,
@@ -57,25 +58,29 @@ type Flags = Values<(typeof KEYS)[number]>;
 const POOLINGS: readonly Pooling[] = ['none', 'mean', 'cls', 'last', 'rank'];
 /** Largest number of texts in one step. */
 const PARALLEL = 8;
+/** Number of texts after which lines of jsonl are written. */
+const LINES = 64;
 
 export const embed: Command = {
   name: 'embed',
   llama: 'llama-embedding',
-  synopsis: '-m FILE -p TEXT [flags]',
+  synopsis: '-m FILE [-p TEXT | FILE ...] [flags]',
   summary: 'vectors of texts, or the scores of a reranker',
   flags: KEYS,
   defaults: { ctx: '0, or 4096 where that is more' },
   notes:
-    'Every line is a text of its own (see --embd-separator). If the file does not say how to pool, there is a vector for each token. A reranker takes lines of a query, a tab and a document.',
+    'Every line is a text of its own (see --embd-separator), of files after the flags too, whose backslashes stay. With jsonl each text is a line { file, index, text, embedding }, written as soon as it is computed. If the file does not say how to pool, there is a vector for each token. A reranker takes lines of a query, a tab and a document.',
   examples: [
     'quantlet embed -m nomic-embed-text-v1.5.Q8_0.gguf -p "search_query: what is a cat?"',
     'quantlet embed -m bge-small-en-v1.5.gguf -f texts.txt --embd-output-format json+',
+    'quantlet embed -m bge-small-en-v1.5.gguf --truncate --embd-output-format jsonl notes.txt todo.txt > vectors.jsonl',
     String.raw`quantlet embed -m bge-reranker-v2-m3.gguf -p 'what is a cat?\tA cat is a small animal.'`,
   ],
   async run(argv, signal) {
-    const values = parseOnlyFlags(argv, KEYS, 'give the text with -p and the model with -m', 'embed');
+    const { values, positionals } = parseFlags(argv, KEYS, 'embed');
     const { pooling: asked, format, normalize, precision } = checked(values);
-    const texts = await readTexts(values);
+    const sources = await readSources(values, positionals);
+    const texts = sources.map(({ text }) => text);
     const file = await located(values, signal);
     const { pooling: trained } = readHParams(await openHeader(file.model));
     const pooling = asked ?? trained;
@@ -91,6 +96,8 @@ export const embed: Command = {
     });
     try {
       if (pooling === 'rank') {
+        if (format === 'jsonl')
+          throw new QuantletError('ERR_USAGE', 'jsonl has vectors, not scores; expected json or array for a reranker');
         const rows = await ranks(model, texts, values.clsSeparator ?? '\t', signal);
         process.stdout.write(
           forTerminal(rankOutput(rows, getStrings(model, `${model.architecture}.classifier.output_labels`, []), format)),
@@ -99,9 +106,20 @@ export const embed: Command = {
       }
       const prompt = values.promptName === undefined ? '' : promptNamed(model.metadata, values.promptName);
       const most = values.truncate === true ? model.contextLength : Infinity;
-      const ids = texts.map((text) => cut(model.internals, model.tokenize(prompt + text, { parseSpecial: true }), most));
       const finished = (row: Float32Array) => quantized(normalized(shortened(row, values.dimensions), normalize), precision);
-      const rows = (await outputRows(model.internals, ids, pooling, 'text', signal)).flat().map(finished);
+      const rowsOf = async (some: readonly string[]) => {
+        const ids = some.map((text) => cut(model.internals, model.tokenize(prompt + text, { parseSpecial: true }), most));
+        return (await outputRows(model.internals, ids, pooling, 'text', signal)).map((rows) => rows.map(finished));
+      };
+      if (format === 'jsonl') {
+        for (let i = 0; i < sources.length; i += LINES) {
+          const some = sources.slice(i, i + LINES);
+          const rows = await rowsOf(some.map(({ text }) => text));
+          process.stdout.write(rows.map((own, k) => vectorLine(some[k], own, pooling === 'none', normalize, precision)).join(''));
+        }
+        return 0;
+      }
+      const rows = (await rowsOf(texts)).flat();
       process.stdout.write(embeddingOutput(rows, pooling === 'none' ? undefined : texts, format, normalize, precision));
       return 0;
     } finally {
@@ -133,17 +151,33 @@ function checked({ pooling, precision = 'float32', dimensions, embdNormalize: no
   };
 }
 
-async function readTexts(values: Flags): Promise<string[]> {
-  const { escape, embdSeparator } = values;
+/** Texts of the flags, a pipe, or of files. */
+async function readSources(values: Flags, files: readonly string[]): Promise<TextSource[]> {
+  if (files.length === 0) return split(await givenTexts(values), values).map((text, index) => ({ index, text }));
+  if (values.text !== undefined || values.file !== undefined)
+    throw new QuantletError('ERR_USAGE', `there are the file ${files[0]} and the texts of -p or -f; give one of these`);
+  const sources: TextSource[] = [];
+  for (const file of files) {
+    const text = withoutLastBreak(textLines(await readText(file, 'the texts of')));
+    sources.push(...split(text, values).map((one, index) => ({ file, index, text: one })));
+  }
+  return sources;
+}
+
+async function givenTexts(values: Flags): Promise<string> {
   const given = await givenText(values, 'text', 'file', 'the texts');
   if (given !== undefined) tellUnreadPipe(values);
   // Programs on Windows that give no text leave an empty pipe.
   const all = given ?? ((isPiped() && withoutLastBreak(textLines(await readStdin()))) || undefined);
   if (all === undefined) throw new QuantletError('ERR_USAGE', 'there are no texts; give them with -p, -f or a pipe');
+  return values.escape === false || given === undefined ? all : unescape(all);
+}
+
+function split(all: string, { embdSeparator }: Flags): string[] {
   if (embdSeparator === '') throw new QuantletError('ERR_USAGE', '--embd-separator is empty; expected the text that separates texts');
   // Windows files separate texts by \r\n, on any system. A \r left at the end of a text would
   // change its embedding.
-  return (escape === false || given === undefined ? all : unescape(all)).split(embdSeparator ?? /\r?\n/);
+  return all.split(embdSeparator ?? /\r?\n/);
 }
 
 /** A row of scores for each pair. A line that is not a pair goes to the model unchanged. */

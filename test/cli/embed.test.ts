@@ -44,6 +44,47 @@ describe('embed', () => {
     expect((JSON.parse(piped.stdout) as { data: unknown }).data).toEqual(want);
   });
 
+  it('jsonl: a line for each text of the files, with the vectors that json has; backslashes stay', async () => {
+    const one = writeTo(folder, 'one.txt', 'the cat sat\na hat\n');
+    const two = writeTo(folder, 'two.txt', 'a\\nhat');
+    const lines = async (...args: string[]) => {
+      const { code, stdout, stderr } = await run('-m', golden('bert.gguf'), '--embd-output-format', 'jsonl', ...args);
+      expect([code, stderr]).toEqual([0, '']);
+      return stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as { file?: string; index: number; text: string; embedding: number[] });
+    };
+    const all = await lines(one, two);
+    expect(all.map(({ file, index, text }) => [file, index, text])).toEqual([
+      [one, 0, 'the cat sat'],
+      [one, 1, 'a hat'],
+      [two, 0, 'a\\nhat'],
+    ]);
+    const { data } = await json('-p', texts);
+    expect(all.slice(0, 2).map(({ embedding }) => embedding)).toEqual(data.map(({ embedding }) => embedding));
+    const many = Array.from({ length: 130 }, (_, i) => `text ${i}`).join('\n');
+    const piped = await lines('-p', many, '--pooling', 'none', '--precision', 'int8');
+    expect(piped.map(({ index, file }) => [index, file])).toEqual(Array.from({ length: 130 }, (_, i) => [i, undefined]));
+    expect((piped[129].embedding as unknown as number[][]).every((row) => row.every(Number.isInteger))).toBe(true);
+  });
+
+  it('files next to -p, files that are not there, and jsonl of a reranker are refused', async () => {
+    const one = writeTo(folder, 'one.txt', 'a');
+    expect(await run('-m', golden('bert.gguf'), '-p', 'x', one)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('give one of these') as string,
+    });
+    expect(await run('-m', golden('bert.gguf'), 'none.txt')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('cannot read the texts of none.txt') as string,
+    });
+    expect(await run('-m', golden('xlm-roberta-rank.gguf'), '-p', 'a', '--embd-output-format', 'jsonl')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('jsonl has vectors') as string,
+    });
+  });
+
   it('an empty pipe gives no text', () => {
     const { status, stderr } = spawnWithInput(writeTo(folder, 'empty.txt', ''), ...piping);
     expect([status, stderr]).toEqual([2, expect.stringContaining('there are no texts; give them with -p, -f or a pipe')]);
