@@ -142,6 +142,20 @@ export class CallText {
     return found;
   }
 
+  /**
+   * Consumes blanks and `word`, if it comes after them. The end of the answer may cut the word: its
+   * beginning is no content either.
+   */
+  *close(word: string): Reading<boolean> {
+    const at = yield* this.afterBlanks();
+    const found = yield* this.has(word, at);
+    const there = this.#text.slice(this.#at + at);
+    if (found) this.skip(at + word.length);
+    else if (this.final && there !== '' && word.startsWith(there)) this.skip(at + there.length);
+    else return false;
+    return true;
+  }
+
   /** Offset of the first character that is not a blank, from an offset on. */
   *afterBlanks(offset = 0): Reading<number> {
     for (let at = offset; ; at++) {

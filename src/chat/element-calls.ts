@@ -21,7 +21,7 @@ export function elementReader(mark: string, end: string): CallReader {
   return function* (text, sink) {
     for (let calls = 0; ; calls++) {
       yield* text.blanks();
-      if (calls > 0 && (yield* text.eat(mark + end))) return true;
+      if (calls > 0 && (yield* text.close(mark + end))) return true;
       if (!(yield* text.eat(`${mark}<invoke name="`))) return false;
       const name = yield* text.until('">');
       if (name === undefined || !/^[^"<>]+$/.test(name)) return false;

@@ -2,7 +2,7 @@
 import type { ChatFormat } from './chat-format.ts';
 import { callText, families, hermesText, tagged, type Family } from './families.ts';
 import { bareJson } from './json-calls.ts';
-import { hunyuan, taggedNotation } from './notations.ts';
+import { hunyuan, json, taggedNotation } from './notations.ts';
 import { keyValueXml, xmlReader } from './xml-calls.ts';
 
 export type { CallSyntax, ChatFormat } from './chat-format.ts';
@@ -13,17 +13,14 @@ const commonReasoning: ChatFormat['reasoning'] = [
   { start: '<think>', end: '</think>' },
 ];
 
-/**
- * Format of an answer that a schema constrains to JSON: a call of an offered tool, or the answer
- * itself.
- */
+/** Format of calls for tools whose names a family's notation cannot write. */
 export const jsonCallFormat: ChatFormat = {
   name: 'json',
   reasoning: [],
   reasoningAnywhere: false,
   callsEndReasoning: false,
   calls: [],
-  notations: [],
+  notations: [json],
   bare: bareJson,
   drop: [],
   write: (calls) => calls.map((call) => callText(call)).join('\n'),

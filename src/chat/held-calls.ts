@@ -2,6 +2,7 @@
 import type { CallsFormat } from '../grammar/calls/notation.ts';
 import type { PlainFormat } from '../grammar/schema-source.ts';
 import type { ChatFormat } from './chat-format.ts';
+import { jsonCallFormat } from './formats.ts';
 import type { ChatTool } from './messages.ts';
 
 /** Part of a conversation's options about calls. */
@@ -14,6 +15,8 @@ export interface Holding {
   readonly answer?: PlainFormat | undefined;
   /** The prompt, which may end with the mark that begins a call. */
   readonly prompt: string;
+  /** The beginning of the answer, if the prompt contains it. */
+  readonly begun: string;
 }
 
 /**
@@ -43,4 +46,18 @@ export function heldCalls(format: ChatFormat, tools: readonly ChatTool[], holdin
     section,
     ...(answer && { answer }),
   };
+}
+
+/**
+ * The calls of these tools, and the format in which they are written: the family's. JSON alone, if
+ * the family's cannot write a name, or if the answer has begun with JSON.
+ */
+export function holdCalls(
+  format: ChatFormat,
+  tools: readonly ChatTool[],
+  holding: Holding,
+): { readonly calls: CallsFormat; readonly format: ChatFormat } {
+  const calls = holding.begun.trimStart().startsWith('{') ? undefined : heldCalls(format, tools, holding);
+  if (calls) return { calls, format };
+  return { calls: heldCalls(jsonCallFormat, tools, holding)!, format: { ...jsonCallFormat, reasoning: format.reasoning } };
 }

@@ -195,7 +195,7 @@ export function jsonReader(close: string, nameIsKey = false): CallReader {
   return function* (text, sink) {
     for (let calls = 0; ; calls++) {
       let char = yield* text.blanks();
-      if (close !== '' && calls > 0 && (yield* text.eat(close))) return true;
+      if (close !== '' && calls > 0 && (yield* text.close(close))) return true;
       while (calls > 0 && (char === ',' || char === ';')) {
         text.skip(1);
         char = yield* text.blanks();
@@ -277,10 +277,7 @@ export function namedReader(
     const char = yield* text.blanks();
     if (char !== '{' || !(yield* jsonValue(text, (more) => sink.write(more)))) return false;
     sink.close();
-    for (const close of closers) {
-      const at = yield* text.afterBlanks();
-      if (yield* text.has(close, at)) text.skip(at + close.length);
-    }
+    for (const close of closers) yield* text.close(close);
     return true;
   };
 }

@@ -215,3 +215,6 @@ export const qwen3Coder: readonly CallNotation[] = [
 ];
 
 export const llama3 = single('', [], jsonCall('name', 'parameters'), { again: ['; '], byName: true, onlyFirst: true });
+
+/** A call as JSON alone. */
+export const json = single('', [], jsonCall());

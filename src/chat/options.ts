@@ -50,7 +50,7 @@ const isNamed = (value: unknown): boolean => isPlain(value) && 'name' in value &
 
 export interface ChatOptions extends Omit<
   GenerateOptions,
-  'special' | 'parseSpecial' | 'onContextFull' | 'keep' | 'spanBudget' | 'begun' | 'grammarAfter' | 'calls'
+  'special' | 'parseSpecial' | 'onContextFull' | 'keep' | 'spanBudget' | 'begun' | 'grammarAfter' | 'calls' | 'callStarts'
 > {
   /**
    * Behaviour if a conversation leaves no room for an answer. The room wanted is maxTokens, at most
@@ -67,7 +67,7 @@ export interface ChatOptions extends Omit<
    * OpenAI's: a call of that tool.
    */
   toolChoice?: ToolChoice | undefined;
-  /** False: the answer ends after its first call. */
+  /** False: the answer ends after its first call. True: a required call may be several. */
   parallelToolCalls?: boolean | undefined;
   /** False leaves reasoning and its markers in the content. */
   reasoning?: boolean | undefined;
@@ -107,7 +107,16 @@ export interface ChatOptions extends Omit<
   addGenerationPrompt?: boolean | undefined;
 }
 
-const { special: _, keep: __, spanBudget: ___, begun: ____, grammarAfter: _____, calls: ______, ...TEXT_OPTIONS } = GENERATE_OPTIONS;
+const {
+  special: _,
+  keep: __,
+  spanBudget: ___,
+  begun: ____,
+  grammarAfter: _____,
+  calls: ______,
+  callStarts: _______,
+  ...TEXT_OPTIONS
+} = GENERATE_OPTIONS;
 
 /** Every option of a chat. Tools are checked elsewhere (offeredTools, checkTools). */
 export const CHAT_OPTIONS = {

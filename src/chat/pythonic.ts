@@ -231,9 +231,7 @@ export function pythonReader(close: string, raw = false): CallReader {
         if (char === ']' || (yield* text.blanks()) === ']') break;
       }
     } else if (!(yield* pythonCall(text, sink, raw))) return false;
-    if (close === '') return true;
-    const end = yield* text.afterBlanks();
-    if (yield* text.has(close, end)) text.skip(end + close.length);
+    if (close !== '') yield* text.close(close);
     return true;
   };
 }
@@ -269,8 +267,7 @@ export function gemmaReader(close: string): CallReader {
     const write: Write = (json) => sink.write(json);
     if (!(yield* items(text, ['}', '{', '}'], 0, write, () => member(text, GEMMA, write, 1)))) return false;
     sink.close();
-    const end = yield* text.afterBlanks();
-    if (yield* text.has(close, end)) text.skip(end + close.length);
+    yield* text.close(close);
     return true;
   };
 }

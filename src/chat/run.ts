@@ -9,14 +9,13 @@ import type { RenderedPrompt } from './contents.ts';
 import { QuantletError } from '../errors.ts';
 import { reserved } from '../generate/checked.ts';
 import type { FinishReason, GenerateOptions, GenerationPart, GenerationResult } from '../generate/generate.ts';
-import { plainFormat, type PlainFormat } from '../grammar/schema-source.ts';
-import type { StrictPart } from '../grammar/schema/relaxed.ts';
+import { plainFormat } from '../grammar/schema-source.ts';
 import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
-import { bigJson, keepSpellings } from './exact-json.ts';
-import { jsonCallFormat, type ChatFormat } from './formats.ts';
-import { checkTools, type ChatMessage, type ChatTool } from './messages.ts';
+import type { ChatFormat } from './formats.ts';
+import { holdCalls } from './held-calls.ts';
+import { checkTools, type ChatMessage } from './messages.ts';
 import { openReasoning } from './markers.ts';
 import { createChatParser, type ChatEvent } from './parser.ts';
 import { namedTool, type ChatBackend, type ChatOptions } from './options.ts';
@@ -246,25 +245,38 @@ export function generationOf(
   const {
     tools = [],
     toolChoice,
-    parallelToolCalls: _,
+    parallelToolCalls,
     reasoning,
     reasoningBudget = -1,
     reasoningBudgetMessage = '',
-    templateVariables: __,
-    parseSpecial: ___,
-    continueFinalMessage: ____,
-    addGenerationPrompt: _____,
-    onContextFull: ______,
+    templateVariables: _,
+    parseSpecial: __,
+    continueFinalMessage: ___,
+    addGenerationPrompt: ____,
+    onContextFull: _____,
     answerShift,
     responseFormat,
     ...text
   } = chat.options;
-  const format = constraint(tools, toolChoice, responseFormat === undefined ? undefined : plainFormat(responseFormat));
-  const json = format !== undefined && format.type !== 'text';
+  const asked = responseFormat === undefined ? undefined : plainFormat(responseFormat);
+  const wanted = asked?.type === 'text' ? undefined : asked;
   const prompt = chat.opening ?? chat.prompt;
   const { format: written } = templateFor(backend.chatTemplate, tools);
-  const free = !json && text.grammar === undefined;
   const begun = begunText(chat);
+  const required = toolChoice === 'required' || typeof toolChoice === 'object';
+  const held =
+    tools.length > 0 && (required || wanted)
+      ? holdCalls(written, tools, {
+          // A required call is one, unless more are asked for.
+          several: required ? parallelToolCalls === true : parallelToolCalls !== false,
+          section: false,
+          answer: required ? undefined : wanted,
+          prompt,
+          begun,
+        })
+      : undefined;
+  const constrained = held !== undefined || wanted !== undefined;
+  const free = !constrained && text.grammar === undefined;
   // A prompt that ends in open reasoning: the grammar or format begins after the reasoning.
   const open = free ? undefined : openReasoning(written.reasoning, prompt);
   const reasons = reasoning !== false && (free || open !== undefined);
@@ -275,16 +287,16 @@ export function generationOf(
     );
   const waits = open !== undefined && reasons;
   return {
-    format: json && tools.length > 0 ? { ...jsonCallFormat, reasoning: waits ? [open] : [] } : written,
+    format: held?.format ?? written,
     reasoning: reasons,
     options: {
       ...text,
       special: true,
       ...(answerShift ? { onContextFull: 'shift', ...answerShift } : {}),
-      ...(format ? { responseFormat: format } : {}),
+      ...(held ? { calls: held.calls } : wanted ? { responseFormat: wanted } : {}),
       ...(waits ? { grammarAfter: open.end } : {}),
       // Blanks may precede any JSON.
-      ...(free || waits || begun === '' ? {} : { begun: json ? begun.trimStart() : begun }),
+      ...(free || waits || begun === '' ? {} : { begun: constrained ? begun.trimStart() : begun }),
       ...(free || waits ? reasoningLimit(backend, written, prompt, reasoningBudget, reasoningBudgetMessage) : {}),
     },
   };
@@ -319,65 +331,4 @@ export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncG
 function upToFirstCall(events: readonly ChatEvent[]): readonly ChatEvent[] {
   const first = events.findIndex(({ type }) => type === 'toolCall');
   return first < 0 ? events : events.slice(0, first + 1);
-}
-
-/**
- * Combines a tool choice and a response format. If a call is required, the format is a call;
- * otherwise it is a call or the answer's own schema.
- */
-function constraint(
-  tools: readonly ChatTool[],
-  choice: ChatOptions['toolChoice'],
-  format: PlainFormat | undefined,
-): PlainFormat | undefined {
-  const wanted = format?.type === 'text' ? undefined : format;
-  const required = choice === 'required' || typeof choice === 'object';
-  if (tools.length === 0 || (!required && !wanted)) return wanted;
-  const definitions: Record<string, object> = {};
-  const schemas: object[] = tools.map((tool, i) => callSchema(tool, i, definitions));
-  if (!required && wanted) schemas.push(wanted.type === 'json_schema' ? rooted(wanted.schema, 'answer', definitions) : { type: 'object' });
-  const schema = schemas.length === 1 ? schemas[0] : { anyOf: schemas };
-  const strict = tools.flatMap((tool, i) => strictParts(tool, i, schemas.length > 1 ? `/anyOf/${i}` : ''));
-  if (!required && wanted?.type === 'json_schema')
-    strict.push(
-      ...(wanted.strict ?? []).flatMap(({ name }) => [`/anyOf/${tools.length}`, '/$defs/answer'].map((pointer) => ({ pointer, name }))),
-    );
-  return { type: 'json_schema', schema: Object.keys(definitions).length > 0 ? { ...schema, $defs: definitions } : schema, strict };
-}
-
-/** The places of a tool's parameters in the schema of calls, if its keywords must be held exactly. */
-const strictParts = ({ function: { name, strict } }: ChatTool, index: number, at: string): StrictPart[] =>
-  strict === true
-    ? [`${at}/properties/arguments`, `/$defs/tool${index}`].map((pointer) => ({ pointer, name: `tool ${JSON.stringify(name)}` }))
-    : [];
-
-function callSchema(tool: ChatTool, index: number, definitions: Record<string, object>): object {
-  return {
-    type: 'object',
-    properties: {
-      name: { const: tool.function.name },
-      arguments: rooted(tool.function.parameters ?? { type: 'object' }, `tool${index}`, definitions),
-    },
-    required: ['name', 'arguments'],
-    additionalProperties: false,
-  };
-}
-
-/**
- * Moves a schema into the definitions of another. References to its own root are rewritten to the
- * definition.
- */
-function rooted(schema: object, name: string, definitions: Record<string, object>): object {
-  if (!bigJson(schema).includes('"$ref"')) return schema;
-  const move = (value: unknown): unknown => {
-    if (typeof value !== 'object' || value === null) return value;
-    if (Array.isArray(value)) return keepSpellings(value.map(move), value);
-    const moved = Object.entries(value).map(([key, item]: [string, unknown]) => [
-      key,
-      key === '$ref' && typeof item === 'string' ? item.replace(/^#/, `#/$defs/${name}`) : move(item),
-    ]);
-    return keepSpellings(Object.fromEntries(moved) as object, value);
-  };
-  definitions[name] = move(schema) as object;
-  return { $ref: `#/$defs/${name}` };
 }

@@ -101,13 +101,12 @@ export function xmlReader(close: string, syntax: XmlSyntax, begun = false): Call
     for (let calls = 0; ; calls++) {
       if (!begun) {
         yield* text.blanks();
-        if (calls > 0 && (yield* text.eat(close))) return true;
+        if (calls > 0 && (yield* text.close(close))) return true;
         if (!(yield* text.eat(syntax.call))) return false;
       }
       if (!(yield* readCall(text, sink, framed))) return false;
       if (!begun) continue;
-      const end = yield* text.afterBlanks();
-      if (close !== '' && (yield* text.has(close, end))) text.skip(end + close.length);
+      if (close !== '') yield* text.close(close);
       return true;
     }
   };

@@ -5,6 +5,7 @@ import { QuantletError, typeName } from '../errors.ts';
 import type { Grammar } from '../grammar/grammar.ts';
 import { internal, KIND, oneOf, or, resolveOptions, type Kind, type Kinds } from '../options.ts';
 import { SAMPLER_DEFAULTS, type SamplerOptions } from '../sample/options.ts';
+import { createBegunCalls, type ConstraintReader } from '../sample/begun-calls.ts';
 import { createSampler, type Sampler, type TokenConstraint } from '../sample/sampler.ts';
 import { createSpanBudget } from '../sample/span-budget.ts';
 import { createWaiting } from '../sample/waiting.ts';
@@ -37,6 +38,7 @@ export const GENERATE_OPTIONS = {
   spanBudget: internal(KIND.object),
   grammarAfter: internal(KIND.string),
   calls: internal(KIND.object),
+  callStarts: internal(KIND.object),
   begun: internal(KIND.string),
   watch: internal(KIND.function),
 } satisfies Kinds<GenerateOptions>;
@@ -88,27 +90,28 @@ export function checked(
 export type Request = ReturnType<typeof checked>;
 
 /**
- * Creates the sampler for these options.
+ * Creates the sampler for these options, and the grammar as far as it constrains the text.
  * @throws ERR_INVALID_ARGUMENT
  */
 export function samplerOf(
   { engine, tokenizer, samplerDefaults }: ModelInternals,
-  options: Pick<GenerateOptions, keyof SamplerOptions | 'spanBudget' | 'grammarAfter'>,
+  options: Pick<GenerateOptions, keyof SamplerOptions | 'spanBudget' | 'grammarAfter' | 'callStarts'>,
   grammar: Grammar | undefined,
-): Sampler {
+): { readonly sampler: Sampler; readonly reader: ConstraintReader | undefined } {
   const pieceBytes = (id: number): Uint8Array => tokenizer.pieceBytes(id, true);
+  const isEog = (id: number): boolean => tokenizer.isEog(id);
   const budget = options.spanBudget && createSpanBudget(options.spanBudget, pieceBytes);
-  const { grammarAfter: mark } = options;
+  const { grammarAfter: mark, callStarts } = options;
+  const begun = grammar && callStarts && createBegunCalls(grammar, callStarts, { budget, pieceBytes, isEog });
   const rules: TokenConstraint | undefined =
-    grammar && mark !== undefined
-      ? createWaiting(grammar, { mark, budget, pieceBytes, isEog: (id) => tokenizer.isEog(id) })
-      : (grammar ?? budget);
-  return createSampler(options, engine.hparams.nVocab, {
+    begun ?? (grammar && mark !== undefined ? createWaiting(grammar, { mark, budget, pieceBytes, isEog }) : (grammar ?? budget));
+  const sampler = createSampler(options, engine.hparams.nVocab, {
     ...(rules ? { grammar: rules } : {}),
     pieceBytes: (id) => tokenizer.pieceBytes(id),
     defaults: samplerDefaults,
     suppressed: tokenizer.suppressed,
   });
+  return { sampler, reader: begun ?? grammar };
 }
 
 /**

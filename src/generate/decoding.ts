@@ -6,7 +6,7 @@ import type { ModelInternals } from '../run/model-internals.ts';
 import { isImage } from '../run/image-tokens.ts';
 import { isSame, type Slot } from '../run/slots.ts';
 import { QuantletError } from '../errors.ts';
-import type { Grammar } from '../grammar/grammar.ts';
+import type { ConstraintReader } from '../sample/begun-calls.ts';
 import type { Relaxation } from '../grammar/schema/relaxed.ts';
 import type { Sampler } from '../sample/sampler.ts';
 import { createDetokenizer } from '../tokenize/stream.ts';
@@ -29,7 +29,7 @@ export class Decoding {
   private readonly model: ModelInternals;
   private readonly request: Request;
   private readonly sampler: Sampler;
-  private readonly grammar: Grammar | undefined;
+  private readonly grammar: ConstraintReader | undefined;
   private readonly drafts: Drafts;
   private readonly stopwatch: Stopwatch;
   /**
@@ -58,7 +58,7 @@ export class Decoding {
   /** An error of the sampler or of a step, kept until the caller has seen the tokens before it. */
   private failed: { readonly error: unknown } | undefined;
 
-  constructor(model: ModelInternals, request: Request, slot: Slot, sampler: Sampler, grammar: Grammar | undefined) {
+  constructor(model: ModelInternals, request: Request, slot: Slot, sampler: Sampler, grammar: ConstraintReader | undefined) {
     const { options, promptIds, maxTokens, shifts, start, keep, stop } = request;
     this.model = model;
     this.request = request;

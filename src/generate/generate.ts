@@ -85,12 +85,12 @@ async function begin(model: ModelInternals, request: Request): Promise<Decoding>
   const { options, promptIds, start } = request;
   const constraint = model.constraint(options, options.signal);
   const grammar = constraint && (await constraint);
-  const sampler = samplerOf(model, options, grammar);
+  const { sampler, reader } = samplerOf(model, options, grammar);
   const slot = await model.slots.acquire(options.signal, (free, left) =>
     start === undefined ? slotFor(promptIds, free, left) : encodedSlotFor(promptIds, free),
   );
   try {
-    return new Decoding(model, request, slot, sampler, grammar);
+    return new Decoding(model, request, slot, sampler, reader);
   } catch (error) {
     model.slots.release(slot);
     throw error;

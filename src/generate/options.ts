@@ -1,5 +1,6 @@
 /** Options of a generation. */
 import type { ConstraintOptions } from '../grammar/constraint.ts';
+import type { CallStarts } from '../sample/begun-calls.ts';
 import type { SamplerOptions } from '../sample/options.ts';
 import type { SpanBudget } from '../sample/span-budget.ts';
 import type { GenerateSpeculation } from './draft/options.ts';
@@ -63,6 +64,11 @@ export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
    * @internal
    */
   grammarAfter?: string;
+  /**
+   * The places in which `calls` may begin. All other text is free.
+   * @internal
+   */
+  callStarts?: CallStarts;
   /**
    * Receives a function that returns the timings so far, because a generation that is stopped has
    * no result.

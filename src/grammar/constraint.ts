@@ -62,6 +62,11 @@ export function createConstraints(
  * @throws ERR_INVALID_ARGUMENT
  */
 function askedOf({ grammar, responseFormat, calls }: ConstraintOptions): string | PlainFormat | CallsFormat | undefined {
+  if (calls && grammar !== undefined)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      'grammar is given, and a call of a tool or a responseFormat is required; expected one of them',
+    );
   if (calls) return calls;
   const format = responseFormat === undefined ? undefined : plainFormat(responseFormat);
   if (grammar !== undefined && typeof grammar !== 'string')

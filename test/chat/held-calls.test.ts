@@ -49,7 +49,9 @@ describe("a template's own calls belong to its grammar", () => {
     const { answer } = writeCall(template, act, given);
     const { notations } = template.format;
     const starts = notations.map(({ start }) => answer.indexOf(start === '>>>' ? 'act' : start || '{')).filter((at) => at >= 0);
-    const grammar = atOnce(callsGrammarWork(heldCalls(template.format, tools, { several: false, section: true, prompt: '' })!, vocabulary));
+    const grammar = atOnce(
+      callsGrammarWork(heldCalls(template.format, tools, { several: false, section: true, prompt: '', begun: '' })!, vocabulary),
+    );
     const call = (notations[0].start === '>>>' ? '>>>' : '') + answer.slice(Math.min(...starts)).replaceAll(/ {2,}/g, ' ');
     let length = 0;
     for (const byte of new TextEncoder().encode(call))
@@ -69,7 +71,7 @@ describe('noise that the grammar holds', () => {
     const random = seeded(source.length);
     for (const several of [false, true])
       for (const section of [false, true]) {
-        const format = heldCalls(template.format, tools, { several, section, prompt })!;
+        const format = heldCalls(template.format, tools, { several, section, prompt, begun: '' })!;
         const grammar = atOnce(callsGrammarWork(format, vocabulary));
         for (let i = 0; i < 8; i++) {
           grammar.reset();

@@ -139,7 +139,7 @@ describe('tools', () => {
   const tools = [tool('weather', { city: { enum: ['Oslo', 'Rome'] } }), tool('add', { a: { type: 'integer', minimum: 0, maximum: 99 } })];
 
   it.each(['required', { name: 'add' }] as const)('toolChoice %j makes a call that fits its schema', async (toolChoice) => {
-    const chat = model.chat(first, { ...greedy, maxTokens: 100, tools, toolChoice });
+    const chat = model.chat(first, { ...greedy, maxTokens: 200, tools, toolChoice });
     const calls: ChatEvent[] = [];
     for await (const event of chat) if (event.type === 'toolCall') calls.push(event);
     const { toolCalls, content, finishReason } = await chat.result();
@@ -152,7 +152,7 @@ describe('tools', () => {
 
   it('one call at most: the answer ends after it, with its tokens and timings', async () => {
     const { toolCalls, timings, ids } = await model
-      .chat(first, { ...greedy, maxTokens: 100, tools, toolChoice: 'required', parallelToolCalls: false })
+      .chat(first, { ...greedy, maxTokens: 200, tools, toolChoice: 'required', parallelToolCalls: false })
       .result();
     expect(toolCalls).toHaveLength(1);
     expect(timings.predictedTokens).toBe(ids.length);
@@ -254,7 +254,7 @@ describe('tools that are called', () => {
     required: ['a'],
     additionalProperties: false,
   };
-  const options = { ...greedy, maxTokens: 60, toolChoice: 'required' } as const;
+  const options = { ...greedy, maxTokens: 120, toolChoice: 'required' } as const;
   const calledWith: unknown[] = [];
   const add = {
     description: 'Adds one.',

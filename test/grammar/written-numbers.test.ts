@@ -122,8 +122,9 @@ describe('in a request', () => {
     const headers = { 'content-type': 'application/json' };
     const { status } = await createHandler(backend)(new Request(`http://server${path}`, { method: 'POST', headers, body }));
     expect(status).toBe(200);
-    const format = backend.seen.options[0].responseFormat as { readonly schema: JsonSchema };
-    const grammar = jsonSchemaToGrammar(format.schema);
+    const { responseFormat, calls } = backend.seen.options[0];
+    const { schema } = calls?.tools[0] ?? (responseFormat as { readonly schema: object });
+    const grammar = jsonSchemaToGrammar(schema as JsonSchema);
     expect(grammar).toContain('"9007199254740993"');
     expect(grammar).not.toContain('9007199254740992');
   });

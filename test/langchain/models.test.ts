@@ -153,10 +153,10 @@ describe('the standard integration tests', () => {
     expect((await chat.bindTools([add]).invoke(talk)).text).toBe('Three.');
     for (const choice of ['any', 'add', { type: 'function', function: { name: 'add' } }]) {
       await chat.bindTools([add], { tool_choice: choice }).invoke('1 + 2?');
-      expect(JSON.stringify(backend.seen.options.at(-1)!.responseFormat)).toContain('"const":"add"');
+      expect(backend.seen.options.at(-1)!.calls).toMatchObject({ tools: [{ name: 'add' }], section: false });
     }
     await chat.bindTools([add], { tool_choice: 'none' }).invoke('1 + 2?');
-    expect(backend.seen.options.at(-1)!.responseFormat).toBeUndefined();
+    expect(backend.seen.options.at(-1)!.calls).toBeUndefined();
   });
 
   it('histories with content as blocks, reasoning and failed tools', async () => {
@@ -218,7 +218,7 @@ describe('the standard integration tests', () => {
     expect(json.backend.seen.options.at(-1)!.responseFormat).toEqual({ type: 'json_object' });
     const { raw, parsed } = await json.chat.withStructuredOutput(adder, { includeRaw: true }).invoke('?');
     expect([raw.text, parsed]).toEqual(['{"a": 1, "b": 2}', { a: 1, b: 2 }]);
-    const byCall = chatOf(() => '{"name": "extract", "arguments": {"a": 1, "b": 2}}');
+    const byCall = chatOf(() => '<tool_call>\n{"name": "extract", "arguments": {"a": 1, "b": 2}}\n</tool_call>');
     expect(await byCall.chat.withStructuredOutput(adder, { method: 'functionCalling' }).invoke('?')).toEqual({ a: 1, b: 2 });
     const wrong = chatOf(() => '{"a": "x"}');
     await expect(wrong.chat.withStructuredOutput(adder).invoke('?')).rejects.toThrow();

@@ -6,10 +6,11 @@ import { breaking, scriptedBackend } from './backend.ts';
 
 const call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>';
 let seen = '';
-const backend = scriptedBackend((prompt, { responseFormat }) => {
+const backend = scriptedBackend((prompt, { responseFormat, calls }) => {
   seen = prompt;
   if (prompt.includes('LONG')) return 'x'.repeat(3000);
-  if (responseFormat) return prompt.includes('weather') ? '{"name": "get_weather", "arguments": {"city": "Oslo"}}' : '{"city": "Oslo"}';
+  if (responseFormat) return '{"city": "Oslo"}';
+  if (calls && !calls.section) return call;
   return prompt.includes('weather') && !prompt.includes('<tool_response>')
     ? `<think>\nWeather.\n</think>\n\nLet me see. ${call}${call}`
     : 'Hello, Grüße';

@@ -106,7 +106,7 @@ describe('what no answer begins with is refused, by what it has and what fits', 
     ['another value', '{"a": "w', fields, /begun with "\{\\"a\\": \\"w", .* expected one of x after "\{\\"a\\": \\""/],
     ['more than the answer', '{"a": "xyz", "b": 70}!', fields, /70\}!", .* expected one of the end/],
     ['a grammar', 'maybe', { grammar: 'root ::= "yes" | "no"' }, /begun with "maybe", .* expected one of n y after ""/],
-    ['a call', 'Let me see: ', { tools, tool_choice: 'required' }, /begun with "Let me see: ", .* expected one of \{/],
+    ['a call', 'Let me see: ', { tools, tool_choice: 'required' }, /begun with "Let me see: ", .* expected one of .*</],
   ])('%s', async (_, content, body, message) => {
     const { status, body: answer } = await post('/v1/chat/completions', { messages: conversation(content), ...body });
     expect([status, answer.error]).toMatchObject([400, { code: 'invalid_value', message: expect.stringMatching(message) }]);
@@ -139,20 +139,21 @@ describe('what no answer begins with is refused, by what it has and what fits', 
 });
 
 describe('a call that has begun', () => {
-  it.each(['{"name": "get', '{"name": "get_weather", "arguments": {"ci', '{"name": "get_weather", "arguments": {"city": "Oslo"}'])(
-    '%s',
-    async (content) => {
-      const { body } = await post('/v1/chat/completions', {
-        messages: conversation(content),
-        tools,
-        tool_choice: 'required',
-        max_tokens: 99,
-      });
-      expect(body.choices[0]).toMatchObject({ finish_reason: 'tool_calls', message: { content: null } });
-      const { name, arguments: text } = body.choices[0].message.tool_calls[0].function;
-      expect([name, JSON.parse(text as string)]).toEqual(['get_weather', { city: 'Oslo' }]);
-    },
-  );
+  it.each(
+    ['{"name": "get', '{"name": "get_weather", "arguments": {"ci', '{"name": "get_weather", "arguments": {"city": "Oslo"}'].flatMap(
+      (json) => [json, `<tool_call>\n${json}`],
+    ),
+  )('%s', async (content) => {
+    const { body } = await post('/v1/chat/completions', {
+      messages: conversation(content),
+      tools,
+      tool_choice: 'required',
+      max_tokens: 99,
+    });
+    expect(body.choices[0]).toMatchObject({ finish_reason: 'tool_calls', message: { content: null } });
+    const { name, arguments: text } = body.choices[0].message.tool_calls[0].function;
+    expect([name, JSON.parse(text as string)]).toEqual(['get_weather', { city: 'Oslo' }]);
+  });
 
   it('is made, and its result answered, in the same message', async () => {
     const seen: string[] = [];

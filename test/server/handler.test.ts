@@ -226,9 +226,7 @@ describe('/v1/chat/completions', () => {
   });
 
   it('honours tool_choice, response_format and parallel_tool_calls', async () => {
-    const { json, backend } = serve((_, { responseFormat }) =>
-      responseFormat?.type === 'json_schema' ? '{"name": "get_weather", "arguments": {"city": "Oslo"}}' : `${call}${call}`,
-    );
+    const { json, backend } = serve((_, { calls }) => (calls && !calls.section ? call : `${call}${call}`));
     const ask = async (more: object) => (await json('/v1/chat/completions', { messages, tools, ...more })).body.choices[0];
     expect((await ask({ tool_choice: 'none' })).message.content).toBe(`${call}${call}`);
     expect((await ask({})).message.tool_calls).toHaveLength(2);
@@ -238,19 +236,22 @@ describe('/v1/chat/completions', () => {
       finish_reason: 'tool_calls',
       message: { content: null, tool_calls: [{ function: { name: 'get_weather', arguments: '{"city": "Oslo"}' } }] },
     });
-    expect(backend.seen.options.at(-1)?.responseFormat).toMatchObject({
-      type: 'json_schema',
-      schema: { properties: { name: { const: 'get_weather' } } },
+    expect(backend.seen.options.at(-1)?.calls).toMatchObject({
+      tools: [{ name: 'get_weather' }],
+      notations: [{ start: '<tool_call>' }],
+      several: false,
+      section: false,
     });
+    await ask({ tool_choice: 'required', parallel_tool_calls: true });
+    expect(backend.seen.options.at(-1)?.calls).toMatchObject({ several: true });
     const schema = { type: 'object', properties: { a: { $ref: '#/$defs/n' } }, $defs: { n: { type: 'integer' } } };
     await json('/v1/chat/completions', { messages, response_format: { type: 'json_schema', json_schema: { name: 's', schema } } });
     expect(backend.seen.options.at(-1)?.responseFormat).toEqual({ type: 'json_schema', schema });
     await ask({ response_format: { type: 'json_schema', json_schema: { name: 's', schema } } });
-    expect(backend.seen.options.at(-1)?.responseFormat).toMatchObject({
-      schema: {
-        anyOf: [{ properties: { name: { const: 'get_weather' } } }, { $ref: '#/$defs/answer' }],
-        $defs: { answer: { properties: { a: { $ref: '#/$defs/answer/$defs/n' } } } },
-      },
+    expect(backend.seen.options.at(-1)?.calls).toMatchObject({
+      tools: [{ name: 'get_weather' }],
+      section: false,
+      answer: { type: 'json_schema', schema },
     });
     await json('/v1/chat/completions', { messages, response_format: { type: 'json_object' } });
     expect(backend.seen.options.at(-1)?.responseFormat).toEqual({ type: 'json_object' });

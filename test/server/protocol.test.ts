@@ -366,7 +366,7 @@ describe('requests in the shapes that clients send', () => {
     expect(seen).toContain('<tool_call>\n{"name": "multi_agent_v1__wait_agent"');
     const forced = { ...ask, tool_choice: { type: 'function', name: 'wait_agent', namespace: 'multi_agent_v1' } } as never;
     await client.responses.create(forced);
-    expect(JSON.stringify(call.seen.options.at(-1)?.responseFormat)).toContain('multi_agent_v1__wait_agent');
+    expect(JSON.stringify(call.seen.options.at(-1)?.calls)).toContain('multi_agent_v1__wait_agent');
   });
 
   it.each<[string, object]>([

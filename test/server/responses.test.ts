@@ -137,7 +137,7 @@ describe('the openai client and /v1/responses', () => {
     expect((await client.responses.create({ model, input: 'where', text })).output_text).toBe('{"city": "Oslo"}');
     expect(backend.seen.options.at(-1)?.responseFormat).toEqual({ type: 'json_schema', schema: parameters });
     await client.responses.create({ model, input: 'where', tools, tool_choice: { type: 'function', name: 'get_weather' } });
-    expect(backend.seen.options.at(-1)?.responseFormat).toMatchObject({ schema: { properties: { name: { const: 'get_weather' } } } });
+    expect(backend.seen.options.at(-1)?.calls).toMatchObject({ tools: [{ name: 'get_weather' }], section: false });
     await client.responses.create({ model, input: 'hi', tools: [{ type: 'web_search' }] });
     expect(seen).not.toContain('web_search');
     await client.responses.create({ model, input: 'hi', reasoning: { effort: 'low' } });

@@ -229,7 +229,8 @@ function chatOptions(context: Context, body: Body): ChatOptions {
   const maxTokens = lengthField(body, 'max_completion_tokens');
   if (maxTokens !== undefined) options.maxTokens = maxTokens;
   setFormat(options, body);
-  if (booleanField(body, 'parallel_tool_calls') === false) options.parallelToolCalls = false;
+  const parallelToolCalls = booleanField(body, 'parallel_tool_calls');
+  if (parallelToolCalls !== undefined) options.parallelToolCalls = parallelToolCalls;
   const top = numberField(body, 'top_logprobs', { least: 0, most: 20, integer: true });
   const wanted = booleanField(body, 'logprobs');
   if (top !== undefined && !wanted)

@@ -176,7 +176,8 @@ function responseRequest(context: Context, body: Body): ChatRequest & { readonly
   const maxTokens = numberField(body, 'max_output_tokens', { least: 0, integer: true }) ?? lengthField(body);
   if (maxTokens !== undefined) options.maxTokens = maxTokens;
   setFormat(options, body, formatOf(recordField(body, 'text.format'), 'text.format'));
-  if (booleanField(body, 'parallel_tool_calls') === false) options.parallelToolCalls = false;
+  const parallelToolCalls = booleanField(body, 'parallel_tool_calls');
+  if (parallelToolCalls !== undefined) options.parallelToolCalls = parallelToolCalls;
   Object.assign(options, conversationOptions(context, body));
   const instructions = stringField(body, 'instructions');
   const messages = inputMessages(body);
