@@ -15,7 +15,7 @@ const dist = fileURLToPath(new URL('dist/', root)).replaceAll('\\', '/');
 const { exports } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { exports: Record<string, { types?: string }> };
 
 /** Types that the package makes, and users only hand back. */
-const OURS = /\/(?:type-traits|packed-format|chat\/formats|sample\/span-budget)\.d\.ts$/;
+const OURS = /\/(?:type-traits|packed-format|chat\/chat-format|grammar\/calls\/notation|sample\/span-budget|sample\/begun-calls)\.d\.ts$/;
 
 /** Optional properties of the package's parameters whose types do not allow undefined. */
 function lacking(): string[] {

@@ -1,8 +1,10 @@
 /** Calls in the model's own notation, for the grammar that holds an answer to them. */
-import type { CallsFormat } from '../grammar/calls/notation.ts';
+import type { CallsFormat, Piece } from '../grammar/calls/notation.ts';
 import type { PlainFormat } from '../grammar/schema-source.ts';
+import type { CallStarts } from '../sample/begun-calls.ts';
 import type { ChatFormat } from './chat-format.ts';
 import { jsonCallFormat } from './formats.ts';
+import { openReasoning } from './markers.ts';
 import type { ChatTool } from './messages.ts';
 
 /** Part of a conversation's options about calls. */
@@ -46,6 +48,55 @@ export function heldCalls(format: ChatFormat, tools: readonly ChatTool[], holdin
     section,
     ...(answer && { answer }),
   };
+}
+
+/** Most texts with which calls may begin; they are searched for in all text. */
+const MAX_STARTS = 200;
+
+/**
+ * The texts with which calls of a family begin in free text. Undefined if there are none, or too many.
+ */
+function startsOf({ notations }: ChatFormat, tools: readonly ChatTool[]): Pick<CallStarts, 'starts' | 'onlyFirst'> | undefined {
+  const starts = notations.flatMap(({ start, open, head, byName, triggers }) => {
+    if (!byName) return triggers ?? [start];
+    return tools.flatMap(({ function: { name } }) => spellings([start, ...open, ...upToName(head(name), name)]));
+  });
+  const distinct = [...new Set(starts)];
+  if (distinct.length === 0 || distinct.length > MAX_STARTS) return undefined;
+  return { starts: distinct, onlyFirst: notations.some(({ onlyFirst }) => onlyFirst) };
+}
+
+/** The pieces of a head up to the one after the name. */
+const upToName = (head: readonly Piece[], name: string): readonly Piece[] =>
+  head.slice(0, head.findIndex((piece) => piece === name || piece === JSON.stringify(name)) + 2);
+
+/** Pieces as texts, each gap with one blank or none. */
+const spellings = (list: readonly Piece[]): readonly string[] =>
+  list.reduce<string[]>((texts, piece) => texts.flatMap((text) => (typeof piece === 'string' ? [text + piece] : [text, `${text} `])), ['']);
+
+/** Calls that may begin in free text, and where. Undefined if their beginning cannot be told from other text. */
+export function begunCalls(
+  format: ChatFormat,
+  tools: readonly ChatTool[],
+  answer: { readonly prompt: string; readonly begun: string; readonly reasoning: boolean; readonly single: boolean },
+): { readonly calls: CallsFormat; readonly callStarts: CallStarts } | undefined {
+  const { prompt, begun, reasoning, single } = answer;
+  const calls = heldCalls(format, tools, { several: !single, section: true, prompt, begun });
+  const starts = startsOf(format, tools);
+  if (!calls || !starts) return undefined;
+  const spans = reasoning ? format.reasoning : [];
+  const open = openReasoning(spans, prompt);
+  const opener = format.notations.find(({ start }) => start !== '' && prompt.trimEnd().endsWith(start))?.start ?? '';
+  const callStarts: CallStarts = {
+    ...starts,
+    spans,
+    ...(open && { open: spans.indexOf(open) }),
+    anywhere: format.reasoningAnywhere,
+    inSpans: format.callsEndReasoning,
+    begun: opener + begun,
+    single,
+  };
+  return { calls, callStarts };
 }
 
 /**

@@ -14,7 +14,7 @@ import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
 import type { ChatFormat } from './formats.ts';
-import { holdCalls } from './held-calls.ts';
+import { begunCalls, holdCalls } from './held-calls.ts';
 import { checkTools, type ChatMessage } from './messages.ts';
 import { openReasoning } from './markers.ts';
 import { createChatParser, type ChatEvent } from './parser.ts';
@@ -286,6 +286,10 @@ export function generationOf(
       'the last message begins with reasoning, but with "reasoning: false" an answer in a grammar or format has none; expected a message that begins with content: continueFinalMessage "content" ends the reasoning',
     );
   const waits = open !== undefined && reasons;
+  const may =
+    free && tools.length > 0
+      ? begunCalls(written, tools, { prompt, begun, reasoning: reasons, single: parallelToolCalls === false })
+      : undefined;
   return {
     format: held?.format ?? written,
     reasoning: reasons,
@@ -293,7 +297,7 @@ export function generationOf(
       ...text,
       special: true,
       ...(answerShift ? { onContextFull: 'shift', ...answerShift } : {}),
-      ...(held ? { calls: held.calls } : wanted ? { responseFormat: wanted } : {}),
+      ...(held ? { calls: held.calls } : wanted ? { responseFormat: wanted } : may),
       ...(waits ? { grammarAfter: open.end } : {}),
       // Blanks may precede any JSON.
       ...(free || waits || begun === '' ? {} : { begun: constrained ? begun.trimStart() : begun }),
@@ -301,6 +305,9 @@ export function generationOf(
     },
   };
 }
+
+/** Most tokens after the only call of an answer that may close it. */
+const MOST_CLOSING = 64;
 
 /**
  * Generates the answer. Each step has the events that its token completed. The return value is the
@@ -312,20 +319,24 @@ export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncG
   const parser = createChatParser(format, { tools, prompt: chat.opening ?? chat.prompt, reasoning, begun: begunText(chat) });
   const generation = backend.generate(chat.promptIds, options);
   let calls = 0;
+  let closing = 0;
   for await (const part of generation) {
     const events = parser.push(part.text);
     calls += events.filter(({ type }) => type === 'toolCall').length;
-    if (calls > 0 && parallelToolCalls === false) {
-      yield { events: upToFirstCall(events), part };
-      return { finishReason: 'tool_calls', result: undefined };
+    if (parallelToolCalls !== false) yield { events, part };
+    else {
+      yield { events: closing > 0 ? [] : upToFirstCall(events), part };
+      // The grammar ends after the call, with the marks that close it. A call that it does not hold has no such end.
+      if (calls > 0 && (!options.calls || ++closing > MOST_CLOSING)) return { finishReason: 'tool_calls', result: undefined };
     }
-    yield { events, part };
   }
   const rest = parser.end();
   calls += rest.filter(({ type }) => type === 'toolCall').length;
-  if (rest.length > 0) yield { events: parallelToolCalls === false ? upToFirstCall(rest) : rest, part: undefined };
+  const left = parallelToolCalls === false ? (closing > 0 ? [] : upToFirstCall(rest)) : rest;
+  if (left.length > 0) yield { events: left, part: undefined };
   const result = await generation.result();
-  return { finishReason: result.finishReason === 'stop' && calls > 0 ? 'tool_calls' : result.finishReason, result };
+  const called = calls > 0 && (result.finishReason === 'stop' || closing > 0);
+  return { finishReason: called ? 'tool_calls' : result.finishReason, result };
 }
 
 function upToFirstCall(events: readonly ChatEvent[]): readonly ChatEvent[] {
