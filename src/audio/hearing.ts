@@ -95,7 +95,7 @@ export class Hearing {
    * @throws ERR_AUDIO_INVALID, ERR_AUDIO_TOO_LARGE, ERR_INVALID_ARGUMENT, or signal.reason
    */
   async read(sound: AudioSource, signal?: AbortSignal): Promise<PromptImage> {
-    const { key, samples } = await readSound(sound);
+    const { key, samples } = await readSound(sound, signal);
     signal?.throwIfAborted();
     const { type, p } = this.projector;
     const { images } = this.options;

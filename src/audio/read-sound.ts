@@ -2,6 +2,7 @@
 import { bytesOf, keyOf, type SourceKind } from '../encoder/source.ts';
 import { QuantletError, tell } from '../errors.ts';
 import type { AudioBufferLike, AudioSamples, AudioSource } from '../run/image-tokens.ts';
+import { inSlices } from '../slices.ts';
 import { RATE } from './mel.ts';
 import { resampled } from './resample.ts';
 import { checkedRate, checkLength, invalid, mixed, type Sound } from './sound.ts';
@@ -52,8 +53,8 @@ export interface ReadSound {
   readonly samples: Float32Array;
 }
 
-/** @throws ERR_AUDIO_INVALID, ERR_AUDIO_TOO_LARGE, ERR_INVALID_ARGUMENT */
-export async function readSound(source: AudioSource): Promise<ReadSound> {
+/** @throws ERR_AUDIO_INVALID, ERR_AUDIO_TOO_LARGE, ERR_INVALID_ARGUMENT, or signal.reason */
+export async function readSound(source: AudioSource, signal?: AbortSignal): Promise<ReadSound> {
   const given = isSamples(source) || isAudioBuffer(source) ? givenSamples(source) : undefined;
   const bytes = given ? undefined : await bytesOf(source, SOUND_SOURCE);
   const sound = given ?? decodeSound(bytes!);
@@ -61,5 +62,5 @@ export async function readSound(source: AudioSource): Promise<ReadSound> {
   checkLength(sound.samples.length);
   const { buffer, byteOffset, byteLength } = sound.samples;
   const key = await keyOf(bytes ?? new Uint8Array(buffer, byteOffset, byteLength), bytes ? 'sound' : `sound at ${sound.rate}`);
-  return { key, samples: resampled(sound, RATE) };
+  return { key, samples: await inSlices(resampled(sound, RATE), signal) };
 }

@@ -2,11 +2,14 @@
  * Other rates, by a sinc of 32 zero crossings on either side under a Kaiser window. llama.cpp
  * resamples linearly behind a low-pass filter of fourth order; both differ above 7 kHz.
  */
+import type { Work } from '../slices.ts';
 import { checkLength, type Sound } from './sound.ts';
 
 const CROSSINGS = 32;
 /** Table entries from one zero crossing to the next; between them the filter is linear. */
 const STEPS = 512;
+/** Samples between two pauses. */
+const AT_ONCE = 1024;
 /** Kaiser's beta: stop band at -100 dB. */
 const BETA = 10;
 /** Part of the lower Nyquist frequency that passes. */
@@ -39,7 +42,7 @@ function filterTable(): Float64Array {
  * The sound at another rate: round(length * rate / old rate) samples, at least one.
  * @throws ERR_AUDIO_TOO_LARGE
  */
-export function resampled({ samples, rate: from }: Sound, rate: number): Float32Array {
+export function* resampled({ samples, rate: from }: Sound, rate: number): Work<Float32Array> {
   if (from === rate) return samples;
   const length = Math.max(1, Math.round((samples.length * rate) / from));
   checkLength(length);
@@ -49,6 +52,7 @@ export function resampled({ samples, rate: from }: Sound, rate: number): Float32
   const reach = CROSSINGS / density;
   const out = new Float32Array(length);
   for (let i = 0; i < length; i++) {
+    if (i % AT_ONCE === 0) yield;
     const at = (i * from) / rate;
     const last = Math.min(samples.length - 1, Math.floor(at + reach));
     let sum = 0;

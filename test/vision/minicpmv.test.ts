@@ -4,7 +4,7 @@ import type { ImageLayout } from '../../src/vision/layout.ts';
 import { projectorNamed } from '../../src/vision/registry.ts';
 import { decodeImage } from '../../src/vision/decode.ts';
 import { RUNS } from '../builds.ts';
-import { bytesOf, golden, paramsOf, type Metadata } from './golden.ts';
+import { bytesOf, golden, paramsOf } from './golden.ts';
 import { MINICPMV, minicpmvFile } from './minicpmv-file.ts';
 import { encoderIn, projectorIn } from './projector-file.ts';
 
