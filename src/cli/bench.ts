@@ -9,6 +9,7 @@ import type { FlagKey, Values } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { inspectToJson } from './inspect.ts';
 import { progressBar } from './progress.ts';
+import { refuseOtherKinds } from '../plan/file-kind.ts';
 
 const KEYS = [
   'models',
@@ -98,6 +99,7 @@ export const bench: Command = {
       located({ ...others, ...(model === undefined ? {} : { model }) }, signal),
     );
     const headers = await inTurn(files, ({ model }) => openHeader(model));
+    headers.forEach(refuseOtherKinds);
     const testsOfModels = headers.map((header) => testsOf(values, readHParams(header)));
     const rows: Row[] = [];
     const bar = progressBar('measuring');

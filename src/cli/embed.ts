@@ -26,6 +26,7 @@ import {
 import { checkedNorm, embeddingOutput, FORMATS, rankOutput, vectorLine, type Format, type TextSource } from './embed-output.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { parseFlags } from './parse-flags.ts';
+import { refuseOtherKinds } from '../plan/file-kind.ts';
 
 const KEYS = [
   ...MODEL_FLAGS,
@@ -82,7 +83,9 @@ export const embed: Command = {
     const sources = await readSources(values, positionals);
     const texts = sources.map(({ text }) => text);
     const file = await located(values, signal);
-    const { pooling: trained } = readHParams(await openHeader(file.model));
+    const header = await openHeader(file.model);
+    refuseOtherKinds(header);
+    const { pooling: trained } = readHParams(header);
     const pooling = asked ?? trained;
     if (pooling === 'rank' && trained !== 'rank')
       throw new QuantletError(

@@ -27,7 +27,7 @@ const KINDS: readonly Kind[] = [
   {
     is: (gguf, type, architecture) => type === 'mmproj' || architecture === 'clip' || gguf.metadata.has('clip.projector_type'),
     what: 'a projector (mmproj), which turns images or sound into what a language model reads',
-    instead: 'load the model it was made for, which quantlet runs with text alone',
+    instead: 'load the model it was made for, and give this file as `mmproj` (--mmproj)',
   },
   {
     is: (gguf, type) => type === 'imatrix' || (gguf.tensors.size > 0 && some(gguf, /\.in_sum2$/)),

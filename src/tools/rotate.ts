@@ -32,6 +32,7 @@ import { partsOf, PATH, pathOf, signalOf, toolPlatform, type FilePath, type Tool
 import { checkOutput, type WriteAt } from './new-file.ts';
 import { copyTensor, metadataOf, writeNewGGUF } from './new-gguf.ts';
 import { learn } from './rotate-learn.ts';
+import { refuseOtherKinds } from '../plan/file-kind.ts';
 
 export interface RotateOptions extends ToolOptions {
   /**
@@ -246,6 +247,7 @@ export async function rotate(input: FilePath, output: FilePath, options?: Rotate
   const signal = signalOf(given.signal);
   const model = await openModelFiles(toolPlatform(), from, signal);
   try {
+    refuseOtherKinds(model.gguf);
     const hp = readHParams(model.gguf);
     const planned = (rotations: MatrixRotations): Promise<RotationPlan> =>
       planRotation(model.gguf, wanted, rotations, async (info) => vectorOf(model, info));

@@ -36,6 +36,7 @@ import {
 import { checkOutput, type WriteAt } from './new-file.ts';
 import { copyTensor, metadataOf, writeNewGGUF } from './new-gguf.ts';
 import { mustPredict, overWindows, windowCount } from './windows.ts';
+import { refuseOtherKinds } from '../plan/file-kind.ts';
 
 export interface SparsifyOptions extends ToolOptions {
   /** Text that tells which neurons fire. Needed unless only `heads` are wanted. */
@@ -337,6 +338,7 @@ export async function sparsifyWith(
   const files = await openModelFiles(toolPlatform(), from, signal);
   try {
     const overrides = readOverrides(overrideKv);
+    refuseOtherKinds(files.gguf);
     const plan = planSparsify(withMetadata(files.gguf, overrides), { neurons: text !== undefined, heads, bundle, rank });
     const load = loaderOf(model ?? from, { overrideKv: overrides }, onProgress);
     const { layers, tokens } =

@@ -12,13 +12,14 @@ import {
   type QuantletErrorCode,
 } from 'quantlet';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { writeGGUF, type WriteValue } from '../../src/gguf/write.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { createHandler } from '../../src/server/handler.ts';
 import { TYPE } from '../../src/type-traits.ts';
-import { failure, llamaModel, patchedLlama, runCli, shippedModel, temporaryFolder, writeTo, type Patch } from '../support.ts';
+import { at, failure, llamaModel, patchedLlama, runCli, shippedModel, temporaryFolder, writeTo, type Patch } from '../support.ts';
 
 const folder = temporaryFolder();
 const f32 = (value: number): WriteValue => ({ type: 'f32', value });
@@ -214,6 +215,7 @@ describe('the loader reads as llama.cpp does', () => {
 
 describe('errors name what a file is if it is not a language model', () => {
   const without: Patch['metadata'] = { 'tokenizer.ggml.model': undefined, 'tokenizer.ggml.tokens': undefined };
+  const projector = at('test/golden/vision/mmproj-idefics3.gguf');
   const vision = { 'v.patch_embd.weight': { type: TYPE.f32, ne: [32] } };
   it.each<[string, Patch, QuantletErrorCode, RegExp]>([
     [
@@ -270,14 +272,15 @@ describe('errors name what a file is if it is not a language model', () => {
     expect([found.code, found.message]).toEqual(['ERR_MISSING_TENSOR', expect.stringMatching(/no tensors: it is a vocabulary/)]);
   });
 
-  it('in the terminal, for every command that needs a tokenizer', async () => {
-    const path = writeTo(folder, 'mmproj.gguf', await patchedLlama({ metadata: { ...without, 'general.type': 'mmproj' } }));
-    for (const args of [
-      ['run', '-m', path, '-p', 'x'],
-      ['tokenize', '-m', path, '-p', 'x'],
-    ]) {
-      const { code, stderr } = await runCli(args);
-      expect([code, stderr]).toEqual([1, expect.stringMatching(/is a projector \(mmproj\)/)]);
-    }
+  it.each([
+    ['run', '-m', projector, '-p', 'x'],
+    ['tokenize', '-m', projector, '-p', 'x'],
+    ['embed', '-m', projector, '-p', 'x'],
+    ['bench', '-m', projector],
+    ['rotate', projector, join(folder, 'out.gguf')],
+    ['sparsify', '-m', projector, '-f', writeTo(folder, 'text.txt', 'Once upon a time'), '-o', join(folder, 'out.gguf')],
+  ])('in the terminal, for %s', async (...args) => {
+    const { code, stderr } = await runCli(args);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/is a projector \(mmproj\).*--mmproj/)]);
   });
 });
