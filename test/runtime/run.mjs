@@ -20,6 +20,7 @@ import { pages } from './checks/page.mjs';
 import { platforms } from './checks/platforms.mjs';
 import { queue } from './checks/queue.mjs';
 import { react } from './checks/react.mjs';
+import { search } from './checks/search.mjs';
 import { servers } from './checks/servers.mjs';
 import { NotRun } from './lib/platforms.mjs';
 import { ROW_MS, WHOLE_MS, within } from './lib/wait.mjs';
@@ -91,6 +92,7 @@ const rows = [
   ...bundles,
   ...pages,
   ...react,
+  ...search,
   ...manifest(packed),
   ...platforms,
 ];
