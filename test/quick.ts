@@ -61,7 +61,7 @@ export const SLOW: readonly { readonly why: string; readonly files: readonly str
   { why: 'templates of every model', files: [allBut('chat', 'check', 'exact-json', 'jinja2', 'named-templates', 'parser')] },
   {
     why: 'commands with models or processes of their own',
-    files: [allBut('cli', 'completion', 'show-answer', 'terminal'), 'test/cli/flags/**'],
+    files: [allBut('cli', 'completion', 'show-answer', 'terminal'), 'test/cli/flags/**', 'test/cli/mcp/**'],
   },
   { why: 'downloads with stalls and retries', files: [allBut('hub', 'library', 'names')] },
   {

@@ -5,6 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { at, cliPath, runCli, shippedModel, temporaryFolder, writeTo } from '../../support.ts';
 import { hasTerminal, inTerminal, shellLine } from '../terminal.ts';
@@ -96,12 +97,16 @@ it('without the SDK an error says how to install it, and a chat without servers 
   const register = writeTo(
     folder,
     'register.mjs',
-    `import { register } from 'node:module'; register(${JSON.stringify(`file://${hooks}`)});`,
+    `import { register } from 'node:module'; register(${JSON.stringify(pathToFileURL(hooks).href)});`,
   );
   const run = (...args: string[]) =>
-    spawnSync(process.execPath, ['--import', register, cliPath, 'chat', '-m', shippedModel, '--no-warmup', '-n', '1', '-p', 'x', ...args], {
-      encoding: 'utf8',
-    });
+    spawnSync(
+      process.execPath,
+      ['--import', pathToFileURL(register).href, cliPath, 'chat', '-m', shippedModel, '--no-warmup', '-n', '1', '-p', 'x', ...args],
+      {
+        encoding: 'utf8',
+      },
+    );
   const { status, stderr } = run('--mcp-servers-config', config);
   expect([status, stderr]).toEqual([2, expect.stringMatching(/npm install @modelcontextprotocol\/sdk .*\(ERR_USAGE\)/)]);
   expect(run().status).toBe(0);
