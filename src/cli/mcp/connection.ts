@@ -109,9 +109,11 @@ export async function connect(sdk: Sdk, config: ServerConfig, signal: AbortSigna
       close,
       async call(name, args, callSignal) {
         if (!open) throw new Error(`the server has ended: ${ended}`);
-        const options = { timeout: config.timeoutMs, ...(callSignal ? { signal: callSignal } : {}) };
+        const request = { method: 'tools/call', params: { name, arguments: args } };
         try {
-          return await client.request({ method: 'tools/call', params: { name, arguments: args } }, sdk.ResultSchema, options);
+          return await withOwnSignal(callSignal, (own) =>
+            client.request(request, sdk.ResultSchema, { timeout: config.timeoutMs, signal: own }),
+          );
         } catch (error) {
           callSignal?.throwIfAborted();
           throw new Error(whyFailed(error, config.timeoutMs, ended), { cause: error });
@@ -137,6 +139,20 @@ async function beforeAbort<T>(signal: AbortSignal, work: () => Promise<T>): Prom
     return await Promise.race([work(), aborted]);
   } finally {
     unlisten();
+  }
+}
+
+/**
+ * Gives a request a signal of its own. The SDK leaves its listener on the signal, and would cancel
+ * the request at a later abort, even if it was answered.
+ */
+async function withOwnSignal<T>(signal: AbortSignal | undefined, request: (own: AbortSignal) => Promise<T>): Promise<T> {
+  const own = new AbortController();
+  const unlisten = signal && onAbort(signal, () => own.abort(signal.reason));
+  try {
+    return await request(own.signal);
+  } finally {
+    unlisten?.();
   }
 }
 
@@ -228,7 +244,7 @@ async function listTools(sdk: Sdk, client: Client, signal: AbortSignal): Promise
   let cursor: string | undefined;
   for (let page = 0; page < MAX_PAGES && tools.size < MAX_TOOLS; page++) {
     const request = { method: 'tools/list', ...(cursor === undefined ? {} : { params: { cursor } }) };
-    const result = await client.request(request, sdk.ResultSchema, { signal });
+    const result = await withOwnSignal(signal, (own) => client.request(request, sdk.ResultSchema, { signal: own }));
     if (!Array.isArray(result.tools)) throw new Error('its list of tools is not a list');
     for (const given of result.tools as unknown[]) {
       if (tools.size === MAX_TOOLS) break;

@@ -5,7 +5,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { afterEach, describe, expect, it } from 'vitest';
 import { runTool, type ToolDefinition, type ToolResult } from '../../../src/chat/tools.ts';
 import { serversOf } from '../../../src/cli/mcp/config.ts';
@@ -95,6 +95,9 @@ describe('a server of the SDK over stdio', () => {
     expect(server.tools[0]).toMatchObject({ description: 'Says it again', schema: { required: ['text'] } });
     expect(await called(server, 'echo', { text: 'é' })).toBe('echo: é');
     expect(await called(server, 'env', { name: 'QUANTLET_TEST' })).toBe('given');
+    const { signal } = new AbortController();
+    await server.call('echo', { text: 'a' }, signal);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   it('sees only the variables that the configuration gives, and the usual ones', async () => {
@@ -204,6 +207,7 @@ describe('hostile servers', () => {
       if (id === undefined) return response.writeHead(202).end();
       if (way === 'html') return response.setHeader('content-type', 'text/html').end('<h1>hi');
       if (way === 'nonsense') return response.setHeader('content-type', 'application/json').end('{');
+      response.setMaxListeners(0);
       response.setHeader('content-type', way === 'stream' ? 'text/event-stream' : 'application/json');
       for (let n = 0; n < 100 && !response.destroyed; n++)
         if (!response.write('x'.repeat(2 ** 20))) await Promise.race([once(response, 'drain'), once(response, 'close')]);
