@@ -142,6 +142,27 @@ describe('strings', () => {
     [{ format: 'uuid', pattern: '^0' }, ['023e4567-e89b-12d3-a456-426614174000'], ['123e4567-e89b-12d3-a456-426614174000']],
   ]);
 
+  test('anchors anywhere, repeated groups with anchors, and properties of characters', () => {
+    const patterns = ['x?^a', 'a*^b', '(^a|b)+c$', '(a$|b)*', '^(a$|b)*$', '(^|,)x', '^(?:(^|,)x)*$', '(a|$)+b?', 'a$b?', '^(?:a$|^b){2}$'];
+    patterns.push(
+      '(?:a|^){2}b',
+      '(?:(?:^a)?b$)+',
+      '(?!^a)b',
+      '\\p{L}+$',
+      '^\\p{Lu}\\P{L}',
+      '[\\p{Script=Greek}\\d]$',
+      '^\\u{61}$',
+      '(?:^foo|b$)*x',
+    );
+    const texts = ['', 'foo', 'foox', 'é', 'É1', 'λ', '9', '\u{1d49c}'];
+    for (let i = 0; i < texts.length && texts.length < 700; i++) for (const c of 'abx,') texts.push(texts[i] + c);
+    for (const pattern of patterns) {
+      const { accepts } = strictly({ type: 'string', pattern });
+      const expression = new RegExp(pattern, 'u');
+      for (const text of texts) expect(accepts(json(text)), `${pattern} in ${json(text)}`).toBe(expression.test(text));
+    }
+  });
+
   test('escapes that JSON allows for free characters', () => {
     for (const text of ['"\\u00e9"', '"\\/"', '"\\n"', '"é"'])
       expect(strictly({ type: 'string', maxLength: 1 }).accepts(text), text).toBe(true);
@@ -162,6 +183,9 @@ describe('numbers', () => {
     [{ multipleOf: 0.01 }, [1.25, 19.99, 0, 3], [0.001, 1.255]],
     [{ multipleOf: 7, minimum: 8 }, [14, 21, 700], [7, 15]],
     [{ not: { multipleOf: 2 } }, [1, 2.5], [2, 4, 'a']],
+    [{ allOf: [{ multipleOf: 4 }, { multipleOf: 6 }, { not: { multipleOf: 9 } }] }, [12, 24, 60], [4, 6, 36]],
+    [{ multipleOf: 12, not: { multipleOf: 4 } }, ['a'].slice(1), [12, 6]],
+    [{ minimum: 950, maximum: 12345, type: 'integer' }, [950, 999, 1000, 9999, 12345], [949, 12346, 1]],
     [{ not: { type: 'integer' } }, [1.5, 'a', null], [1, -3]],
     [{ not: { enum: [1, 2.5, 'a', null] } }, [2, 2.51, 'b', false], [1, 2.5, 'a', null]],
     [{ enum: [1, 5, 9], minimum: 3, exclusiveMaximum: 9 }, [5], [1, 9, 6]],

@@ -7,7 +7,7 @@ import { SchemaDocument } from './document.ts';
 import { ANYTHING, both, KIND, type Facts, type ObjectFacts, type Part } from './facts.ts';
 import { shown } from '../schema.ts';
 import type { Expansion, Keywords, Meaning, Reading } from './keyword.ts';
-import { NumberLanguages } from './numbers.ts';
+import { hasNumber, NumberLanguages, type NumberFacts } from './numbers.ts';
 import { alternativesOf, OBJECT_KEYWORDS } from './object-keywords.ts';
 import { Languages, TooManyStates, type Regex } from './regex.ts';
 import { Malformed, Unheld, type Relaxations } from './relaxed.ts';
@@ -22,8 +22,9 @@ const MAX_CHAIN = 100;
 /** Depth of required properties that are looked at to find contradictions. */
 const LOOK_DEPTH = 3;
 
-/** Limit of alternatives of a property that are looked at. */
+/** Limits of alternatives that are looked at: of a property, and in one document. */
 const MAX_LOOKED_AT = 16;
+const MAX_LOOKED = 50_000;
 
 /** Keywords in the order in which they are read: those with many alternatives last. */
 const KEYWORDS: ReadonlyMap<string, { readonly order: number; readonly meaning: Meaning }> = new Map(
@@ -50,9 +51,12 @@ export class Expander implements Expansion {
   readonly #relaxations: Relaxations;
   /** Alternatives by schema; undefined while a schema is expanded. */
   readonly #known = new Map<string, readonly Facts[] | undefined>();
+  /** Languages of the strings that facts allow. */
+  readonly #texts = new WeakMap<Facts['strings'], Regex>();
   /** True if no value satisfies schemas together, by key. */
   readonly #void = new Map<string, boolean>();
   #pairs = 0;
+  #looked = 0;
   #depth = 0;
 
   constructor(schema: Part['schema'], relaxations: Relaxations) {
@@ -154,7 +158,7 @@ export class Expander implements Expansion {
           if (++this.#pairs > MAX_PAIRS)
             throw new Unheld('schemas combine to too many alternatives; expected fewer anyOf, oneOf, not and if');
           if (this.#pairs % 64 === 0) yield;
-          const facts = both(a, b);
+          const facts = this.#both(a, b);
           if (facts && !((looks || (a !== ANYTHING && b !== ANYTHING)) && (yield* this.#isVoid(facts, LOOK_DEPTH)))) pairs.push(facts);
         }
       }
@@ -165,18 +169,32 @@ export class Expander implements Expansion {
     return all;
   }
 
+  #both(a: Facts, b: Facts): Facts | undefined {
+    const facts = both(a, b);
+    // From the languages of both, because the list of all keywords may be long.
+    if (facts && !this.#texts.has(facts.strings))
+      this.#texts.set(facts.strings, this.languages.all([this.#textsOf(a.strings), this.#textsOf(b.strings)]));
+    return facts;
+  }
+
+  /** The strings that all keywords allow. */
+  #textsOf(strings: Facts['strings']): Regex {
+    let language = this.#texts.get(strings);
+    if (!language) this.#texts.set(strings, (language = this.languages.all(strings.map((fact) => fact.language))));
+    return language;
+  }
+
   *strings(part: Part): Work<Regex> {
     const options: Regex[] = [];
-    for (const facts of yield* this.expand(part))
-      if (facts.kinds & KIND.string) options.push(this.languages.all(facts.strings.map(({ language }) => language)));
+    for (const facts of yield* this.expand(part)) if (facts.kinds & KIND.string) options.push(this.#textsOf(facts.strings));
     return this.languages.choice(options);
   }
 
   /** True if it is easily seen that no value has these facts. Looks `depth` required properties deep. */
   *#isVoid({ kinds, strings, numbers, objects }: Facts, depth: number): Work<boolean> {
     if (kinds & (KIND.null | KIND.true | KIND.false | KIND.array)) return false;
-    if (kinds & KIND.string && (yield* this.isLive(this.languages.all(strings.map(({ language }) => language))))) return false;
-    if (kinds & KIND.number && (yield* this.isLive(this.numbers.of(numbers)))) return false;
+    if (kinds & KIND.string && (yield* this.isLive(this.#textsOf(strings)))) return false;
+    if (kinds & KIND.number && (yield* this.hasNumber(numbers))) return false;
     if (kinds & KIND.object) return depth > 0 && (yield* this.#lacksValue(objects, depth));
     return true;
   }
@@ -206,7 +224,8 @@ export class Expander implements Expansion {
       const pairs: Facts[] = [];
       for (const b of yield* this.#expandQuietly(part))
         for (const a of all) {
-          const facts = both(a, b);
+          if (++this.#looked > MAX_LOOKED) return false;
+          const facts = this.#both(a, b);
           if (facts && !(yield* this.#isVoid(facts, depth))) pairs.push(facts);
           if (pairs.length > MAX_LOOKED_AT) return false;
         }
@@ -237,6 +256,10 @@ export class Expander implements Expansion {
       if (!own && matching.length === 0 && others) parts.push(others);
     }
     return parts;
+  }
+
+  *hasNumber(facts: NumberFacts): Work<boolean> {
+    return hasNumber(facts) ?? (yield* this.isLive(this.numbers.of(facts)));
   }
 
   *isLive(language: Regex): Work<boolean> {

@@ -7,10 +7,10 @@ import {
   keepsBounds,
   rangeWithin,
   unitsOf,
+  WrittenNumber,
   writtenJson,
   type Bounds,
   type Decimal,
-  type WrittenNumber,
 } from '../exact-number.ts';
 import type { Languages, Regex } from './regex.ts';
 
@@ -82,6 +82,54 @@ function holds(value: Decimal, facts: NumberFacts): boolean {
   );
 }
 
+/** The sum of a decimal's units, as a decimal: units / 10^places. */
+const decimalIn = (units: bigint, places: number): Decimal => decimalOf(new WrittenNumber(`${units}e-${places}`));
+
+const gcd = (a: bigint, b: bigint): bigint => (b === 0n ? a : gcd(b, a % b));
+
+/** The least number that is a multiple of all. */
+function leastCommon(of: readonly Decimal[]): { readonly step: bigint; readonly places: number } {
+  const places = Math.max(0, ...of.map((one) => stepOf(one).places));
+  const steps = of.map((one) => stepOf(one).step * power(places - stepOf(one).places));
+  return { step: steps.reduce((a, b) => (a / gcd(a, b)) * b, 1n), places };
+}
+
+/** Number of candidates that are tried to find a number. */
+const MAX_TRIED = 32n;
+/** Longest period of multiples that is searched. */
+const MAX_PERIOD = 2000n;
+const ONE = decimalOf(1);
+const HALF = decimalOf(0.5);
+/** Largest power of ten of a candidate, which is then written without an exponent and exactly. */
+const MAX_TRIED_POINT = 15;
+
+/** True if some number has these facts, false if none has; undefined if that is not easily seen. */
+export function hasNumber(facts: NumberFacts): boolean | undefined {
+  if (facts === ANY_NUMBER) return true;
+  const { values, whole, minimum, maximum, exclusiveMinimum, exclusiveMaximum } = facts;
+  if (values) return values.some((value) => holds(decimalOf(value), facts));
+  const low = either(compareDecimals, 1, minimum, exclusiveMinimum);
+  const high = either(compareDecimals, -1, maximum, exclusiveMaximum);
+  const multiples = whole === true ? [ONE, ...facts.multiples] : facts.multiples;
+  const { step, places } = leastCommon(multiples.length > 0 ? multiples : [HALF]);
+  if ([low, high].some((bound) => bound && bound.point > MAX_TRIED_POINT) || places > ZEROS) return undefined;
+  const from = low ? unitsOf(low, places, true) / step - 1n : high ? unitsOf(high, places, false) / step + 1n : 0n;
+  const direction = low || !high ? 1n : -1n;
+  const holdsAt = (count: bigint, all: NumberFacts): boolean => {
+    const candidate = decimalIn(count * step, places);
+    return candidate.point <= MAX_TRIED_POINT && holds(candidate, all);
+  };
+  for (let i = 0n; i < MAX_TRIED; i++) if (holdsAt(from + direction * i, facts)) return true;
+  if (multiples.length === 0) return undefined;
+  // Multiples repeat with a period, so none is found if a whole period has none.
+  const all = leastCommon([ONE, ...multiples, ...facts.notMultiples]);
+  const period = all.step / (step * power(all.places - places));
+  if (period > MAX_PERIOD || step * period > power(MAX_TRIED_POINT)) return undefined;
+  const repeating: NumberFacts = { ...ANY_NUMBER, whole, multiples, notMultiples: facts.notMultiples };
+  for (let i = 1n; i <= period; i++) if (holdsAt(i, repeating)) return undefined;
+  return false;
+}
+
 /** Writes languages of numbers. */
 export class NumberLanguages {
   readonly #languages: Languages;
@@ -104,15 +152,15 @@ export class NumberLanguages {
     const languages = this.#languages;
     if (facts.values) return languages.words(facts.values.filter((value) => holds(decimalOf(value), facts)).map(writtenJson));
     const exact: Regex[] = [];
-    for (const of of facts.multiples) exact.push(this.#multiples(of));
-    for (const of of facts.notMultiples) exact.push(languages.not(this.#multiples(of)));
+    if (facts.multiples.length > 0) exact.push(this.#multiples(leastCommon(facts.multiples)));
+    for (const of of facts.notMultiples) exact.push(languages.not(this.#multiples(stepOf(of))));
     for (const value of facts.notValues) exact.push(languages.not(this.#spellings(decimalOf(value))));
     if (facts.whole === false) exact.push(this.#broken());
     const whole = facts.whole === true;
     const range = this.#between(facts, whole);
     if (exact.length === 0) return languages.choice([range, ...this.#exponents(facts, whole)]);
     // Exponents are left out where digits are looked at, but for large numbers that are multiples as a whole.
-    const large = exact.length === facts.multiples.length && facts.multiples.every(dividesLarge);
+    const large = facts.multiples.length > 0 && exact.length === 1 && facts.multiples.every(dividesLarge);
     return languages.choice([languages.all([range, ...exact]), ...(large ? this.#exponents(facts, true) : [])]);
   }
 
@@ -136,8 +184,7 @@ export class NumberLanguages {
     return this.#languages.text(text);
   }
 
-  #multiples(of: Decimal): Regex {
-    const { step, places } = stepOf(of);
+  #multiples({ step, places }: ReturnType<typeof stepOf>): Regex {
     return this.#join(this.#optional(this.#text('-')), this.#languages.multiple(step, places));
   }
 
@@ -196,7 +243,7 @@ export class NumberLanguages {
   }
 
   #exponentsBetween(from: number, to: number): Regex {
-    return this.#naturals(BigInt(from), BigInt(to), () => this.#languages.empty);
+    return this.#naturals(BigInt(from), BigInt(to), this.#languages.empty);
   }
 
   #natural(): Regex {
@@ -236,13 +283,23 @@ export class NumberLanguages {
     ]);
   }
 
-  /** Integers from low to high (0 <= low). Each length is followed by `after(length)`. */
-  #naturals(low: bigint, high: bigint, after: (digits: number) => Regex): Regex {
+  /** Integers from low to high (0 <= low). Each is followed by `after`, or by after(its length). */
+  #naturals(low: bigint, high: bigint, after: Regex | ((digits: number) => Regex)): Regex {
     const options: Regex[] = [];
-    for (let length = String(low).length; low <= high && length <= String(high).length; length++) {
+    const lengthOf = (n: bigint): number => String(n).length;
+    for (let length = lengthOf(low); low <= high && length <= lengthOf(high); length++) {
       const least = length === 1 ? 0n : power(length - 1);
       const most = power(length) - 1n;
-      options.push(this.#join(this.#sameLength(String(low > least ? low : least), String(high < most ? high : most)), after(length)));
+      const isWhole = length > 1 && low <= least && high >= most;
+      if (isWhole && typeof after !== 'function') {
+        // All numbers of several lengths are one language.
+        const longest = high === power(lengthOf(high)) - 1n ? lengthOf(high) : lengthOf(high) - 1;
+        options.push(this.#join(this.#digits(1, 9), this.#some(length - 1, longest - 1), after));
+        length = longest;
+        continue;
+      }
+      const same = this.#sameLength(String(low > least ? low : least), String(high < most ? high : most));
+      options.push(this.#join(same, typeof after === 'function' ? after(length) : after));
     }
     return this.#languages.choice(options);
   }
@@ -254,9 +311,8 @@ export class NumberLanguages {
     const least = low ?? -reach(high);
     const most = high ?? reach(low);
     const { none, empty } = this.#languages;
-    const nothing = (): Regex => empty;
-    const negative = least < 0n ? this.#naturals(most < 0n ? -most : 1n, -least, nothing) : none;
-    const natural = most >= 0n ? this.#naturals(least > 0n ? least : 0n, most, nothing) : none;
+    const negative = least < 0n ? this.#naturals(most < 0n ? -most : 1n, -least, empty) : none;
+    const natural = most >= 0n ? this.#naturals(least > 0n ? least : 0n, most, empty) : none;
     return this.#languages.choice([this.#join(this.#text('-'), negative), natural]);
   }
 

@@ -1,5 +1,6 @@
 /** Converts regular expressions of ECMAScript (`pattern`) to languages of whole texts. */
-import { CONTROLS, NO_LINE_END, PatternReader, namedSet, single, type Pairs } from './pattern-reader.ts';
+import { charactersWith } from './character-properties.ts';
+import { complement, CONTROLS, NO_LINE_END, PatternReader, namedSet, single, type Pairs } from './pattern-reader.ts';
 import { normalizeRanges } from '../ranges.ts';
 import type { Languages, Regex } from './regex.ts';
 
@@ -10,7 +11,7 @@ const MAX_LENGTH = 10_000;
 /** Largest count of a quantifier. */
 const MAX_COUNT = 100_000;
 
-/** Largest count of a group with anchors or look-ahead, which is written out. */
+/** Largest count of a group with look-ahead, which is written out. */
 const MAX_COPIES = 8;
 
 /** A pattern that cannot be converted; the message says which part. */
@@ -24,12 +25,21 @@ export class PatternError extends Error {
   }
 }
 
+type Options = readonly (readonly Item[])[];
+
 /** A part of an alternative. Groups with anchors or look-ahead inside stay trees. */
 type Item =
   | { readonly type: 'regex'; readonly regex: Regex }
   | { readonly type: 'start' | 'end' }
-  | { readonly type: 'ahead'; readonly options: readonly (readonly Item[])[]; readonly negated: boolean }
-  | { readonly type: 'group'; readonly options: readonly (readonly Item[])[] };
+  | { readonly type: 'ahead'; readonly options: Options; readonly negated: boolean }
+  | { readonly type: 'group'; readonly options: Options }
+  | { readonly type: 'repeat'; readonly options: Options; readonly min: number; readonly max: number };
+
+/** The texts from a place on: at the start of the whole text, and at a later place. */
+interface Places {
+  readonly first: Regex;
+  readonly later: Regex;
+}
 
 /**
  * The language of texts in which a pattern is found.
@@ -37,21 +47,28 @@ type Item =
  * regular expression
  */
 export function patternLanguage(pattern: string, languages: Languages): Regex {
+  let language = languages.patterns.get(pattern);
+  if (!language) languages.patterns.set(pattern, (language = compilePattern(pattern, languages)));
+  return language;
+}
+
+function compilePattern(pattern: string, languages: Languages): Regex {
   if (pattern.length > MAX_LENGTH) throw new PatternError(`it has ${pattern.length} characters; expected at most ${MAX_LENGTH}`);
   refuseInvalid(pattern);
   const options = new PatternParser(pattern, languages).pattern();
   const { anything, character } = languages;
-  const from = (start: boolean): Regex => languages.choice(options.map((items) => fold(items, anything, start, languages)));
-  const first = from(true);
-  const later = from(false);
+  const { first, later } = new Folding(languages).options(options, same(anything));
   if (first === later) return languages.sequence(anything, first);
   // The pattern is found at the start, or after some characters.
   return languages.choice([first, languages.sequence(anything, languages.sequence(character, later))]);
 }
 
+/** Limit of \p in one pattern: RegExp expands each to its characters. */
+const MAX_PROPERTIES = 50;
+
 function refuseInvalid(pattern: string): void {
-  // A property (\p) is refused by the parser. RegExp would expand it to all its characters first.
-  if (/\\[pP]\{/.test(pattern)) throw new PatternError('it has \\p, a property of characters');
+  const properties = pattern.match(/\\[pP]\{/g)?.length ?? 0;
+  if (properties > MAX_PROPERTIES) throw new PatternError(`it has \\p ${properties} times; expected at most ${MAX_PROPERTIES}`);
   try {
     new RegExp(pattern, 'u');
   } catch {
@@ -64,42 +81,86 @@ function refuseInvalid(pattern: string): void {
   }
 }
 
-/**
- * The language of an alternative followed by `after`.
- * @param start true if the alternative begins where the text begins
- */
-function fold(items: readonly Item[], after: Regex, start: boolean, languages: Languages): Regex {
-  const starts: boolean[] = [];
-  let still = start;
-  for (const item of items) {
-    starts.push(still);
-    if (item.type === 'regex' || item.type === 'group') still = false;
+const same = (regex: Regex): Places => ({ first: regex, later: regex });
+
+/** Makes languages of the parts of a pattern, from the last part to the first. */
+class Folding {
+  readonly #languages: Languages;
+  /** False: $ is found nowhere, because something must follow. */
+  #ends = true;
+
+  constructor(languages: Languages) {
+    this.#languages = languages;
   }
-  let rest = after;
-  for (let i = items.length - 1; i >= 0; i--) {
-    const item = items[i];
-    const inside = (options: readonly (readonly Item[])[], then: Regex): Regex =>
-      languages.choice(options.map((option) => fold(option, then, starts[i], languages)));
+
+  /** The language of alternatives followed by `after`. */
+  options(options: Options, after: Places): Places {
+    const all = options.map((items) => items.reduceRight((rest, item) => this.#item(item, rest), after));
+    return {
+      first: this.#languages.choice(all.map(({ first }) => first)),
+      later: this.#languages.choice(all.map(({ later }) => later)),
+    };
+  }
+
+  #item(item: Item, rest: Places): Places {
+    const languages = this.#languages;
     switch (item.type) {
       case 'regex':
-        rest = languages.sequence(item.regex, rest);
-        break;
+        return this.#regex(item.regex, rest);
       case 'start':
-        if (!starts[i]) rest = languages.none;
-        break;
-      case 'end':
-        rest = rest.nullable ? languages.empty : languages.none;
-        break;
+        return { first: rest.first, later: languages.none };
+      case 'end': {
+        const end = (regex: Regex): Regex => (this.#ends && regex.nullable ? languages.empty : languages.none);
+        return { first: end(rest.first), later: end(rest.later) };
+      }
       case 'group':
-        rest = inside(item.options, rest);
-        break;
+        return this.options(item.options, rest);
+      case 'repeat':
+        return this.#repeat(item, rest);
       case 'ahead': {
-        const ahead = inside(item.options, languages.anything);
-        rest = languages.all([item.negated ? languages.not(ahead) : ahead, rest]);
+        const ahead = this.options(item.options, same(languages.anything));
+        const held = (regex: Regex, then: Regex): Regex => languages.all([item.negated ? languages.not(regex) : regex, then]);
+        return { first: held(ahead.first, rest.first), later: held(ahead.later, rest.later) };
       }
     }
   }
-  return rest;
+
+  #regex(regex: Regex, { first, later }: Places): Places {
+    const languages = this.#languages;
+    const after = languages.sequence(regex, later);
+    if (first === later || !regex.nullable) return same(after);
+    // Characters of the text move on from its start, and an empty text does not.
+    const some = languages.all([regex, languages.repeat(languages.character, 1, Infinity)]);
+    return { first: languages.choice([first, languages.sequence(some, later)]), later: after };
+  }
+
+  /** A group with ^ or $ inside, again and again: ^ can hold in the first one alone, and $ in the last. */
+  #repeat({ options, min, max }: Extract<Item, { readonly type: 'repeat' }>, rest: Places): Places {
+    const languages = this.#languages;
+    const { empty, none } = languages;
+    this.#ends = false;
+    const inner = this.options(options, same(empty));
+    this.#ends = true;
+    const last = this.options(options, same(empty));
+    /** As many of them as may come. */
+    const times = (least: number, most: number): Places => {
+      if (most <= 0) return same(empty);
+      const more = (from: number): Regex => languages.repeat(inner.later, Math.max(0, from), most - 1);
+      // At the start, any number of empty ones may come first.
+      const first = languages.sequence(inner.first, more(inner.first.nullable ? 0 : least - 1));
+      const some: Places = { first, later: languages.sequence(inner.later, more(least - 1)) };
+      return least > 0 ? some : { first: languages.choice([empty, some.first]), later: languages.choice([empty, some.later]) };
+    };
+    const all = times(min, max);
+    const before = times(Math.max(0, min - 1), max - 1);
+    const then = (texts: Regex, atStart: boolean): Regex => {
+      const next = atStart ? this.#regex(texts, rest).first : languages.sequence(texts, rest.later);
+      const place = atStart ? 'first' : 'later';
+      if (!rest[place].nullable) return next;
+      return languages.choice([next, atStart ? this.#regex(before.first, last).first : languages.sequence(before.later, last.later)]);
+    };
+    return max === 0 ? rest : { first: then(all.first, true), later: rest.later === none ? none : then(all.later, false) };
+  }
 }
 
 /** Recursive-descent parser of a pattern that RegExp has accepted. */
@@ -138,9 +199,12 @@ class PatternParser extends PatternReader {
     const counts = this.#quantifier();
     if (!counts) return item;
     this.take('?'); // A lazy quantifier matches the same texts.
-    if (item.type === 'group' && counts[1] <= MAX_COPIES) return copies(item, ...counts);
-    if (item.type !== 'regex') this.fail('a repeated group with ^, $ or look-ahead');
     if (counts[0] > MAX_COUNT || (counts[1] !== Infinity && counts[1] > MAX_COUNT)) this.fail(`a count above ${MAX_COUNT}`);
+    if (item.type === 'group' && !hasAhead(item.options)) return { type: 'repeat', options: item.options, min: counts[0], max: counts[1] };
+    if (item.type === 'group' && counts[1] <= MAX_COPIES) return copies(item, ...counts);
+    // Repeated assertions hold or not, however often they are asked.
+    if (item.type === 'ahead') return counts[0] > 0 ? item : { type: 'regex', regex: this.#languages.empty };
+    if (item.type !== 'regex') this.fail('a repeated group with look-ahead');
     return { type: 'regex', regex: this.#languages.repeat(item.regex, ...counts) };
   }
 
@@ -181,11 +245,21 @@ class PatternParser extends PatternReader {
     if (ahead) return { type: 'ahead', options, negated };
     const languages = this.#languages;
     if (options.flat().some((item) => item.type !== 'regex')) return { type: 'group', options };
-    return { type: 'regex', regex: languages.choice(options.map((items) => fold(items, languages.empty, false, languages))) };
+    return { type: 'regex', regex: new Folding(languages).options(options, same(languages.empty)).later };
   }
 
   #set(pairs: Pairs): Item {
     return { type: 'regex', regex: this.#languages.chars(normalizeRanges(pairs, false)) };
+  }
+
+  /** The characters of \p{...} or \P{...}, read after the letter. */
+  #property(letter: string): Pairs {
+    const end = this.chars.indexOf('}', this.pos);
+    const name = end < 0 ? '' : this.chars.slice(this.pos + 1, end).join('');
+    const pairs = charactersWith(name);
+    if (!pairs) this.fail('\\p of an unknown property');
+    this.pos = end + 1;
+    return letter === 'p' ? pairs : complement(pairs);
   }
 
   protected escape(): Pairs {
@@ -194,6 +268,7 @@ class PatternParser extends PatternReader {
     if (set) return set;
     if (Object.hasOwn(CONTROLS, c) && !(c === '0' && /[0-9]/.test(this.next ?? ''))) return single(CONTROLS[c]);
     if (c === 'c' && /[a-zA-Z]/.test(this.next ?? '')) return single(this.chars[this.pos++].charCodeAt(0) % 32);
+    if ((c === 'p' || c === 'P') && this.next === '{') return this.#property(c);
     if (c === 'x') return single(this.hexadecimal(2));
     if (c === 'u') return single(this.unicode());
     if (/[0-9bBck]/.test(c)) {
@@ -204,6 +279,9 @@ class PatternParser extends PatternReader {
     return single(c.codePointAt(0)!);
   }
 }
+
+const hasAhead = (options: Options): boolean =>
+  options.flat().some((item) => item.type === 'ahead' || ('options' in item && hasAhead(item.options)));
 
 /** A group as often as a quantifier says. */
 function copies(group: Extract<Item, { readonly type: 'group' }>, min: number, max: number): Item {

@@ -45,7 +45,7 @@ export class RegexGbnf {
   /** The JSON strings whose contents belong to a language that is not empty. */
   *quoted(regex: Regex, hint: string): Work<string> {
     const { form } = regex;
-    if (form.type === 'words') return gbnfChoice(form.words.map((word) => gbnfText(JSON.stringify(word))));
+    if (form.type === 'words') return gbnfChoice([...form.words].map((word) => gbnfText(JSON.stringify(word))));
     return gbnfSequence(QUOTE, yield* this.of(regex, hint), QUOTE);
   }
 
@@ -83,7 +83,7 @@ export class RegexGbnf {
       case 'repeat':
         return gbnfRepeat(this.#plain(form.item), form.min, form.max);
       case 'words':
-        return gbnfChoice(form.words.map((word) => (word === '' ? '' : this.#text(word))));
+        return gbnfChoice([...form.words].map((word) => (word === '' ? '' : this.#text(word))));
       default:
         return '';
     }

@@ -23,7 +23,7 @@ type Form =
   | { readonly type: 'not'; readonly item: Regex }
   | { readonly type: 'repeat'; readonly item: Regex; readonly min: number; readonly max: number }
   /** Listed words, and once computed, the rests of these by their first character. */
-  | { readonly type: 'words'; readonly words: readonly string[]; next: ReadonlyMap<number, Regex> | undefined }
+  | { readonly type: 'words'; readonly words: ReadonlySet<string>; next: ReadonlyMap<number, Regex> | undefined }
   /** Digits of a multiple of a number; see Multiple. */
   | { readonly type: 'multiple'; readonly of: Multiple };
 
@@ -74,6 +74,8 @@ export class Languages {
   #count = 0;
   /** Number of derivatives taken. */
   #steps = 0;
+  /** Languages of patterns, by the pattern. */
+  readonly patterns = new Map<string, Regex>();
   /** True while a schema is compiled: the time that languages take is limited. */
   limited = true;
   readonly none = this.#intern('none', { type: 'none' }, false, true);
@@ -166,7 +168,7 @@ export class Languages {
   }
 
   /** The listed words that belong to all languages; not listed if that takes long. */
-  #amongWords(list: Regex, words: readonly string[], all: readonly Regex[]): Regex {
+  #amongWords(list: Regex, words: ReadonlySet<string>, all: readonly Regex[]): Regex {
     const key = `all${all.map((part) => part.id).join()}`;
     let regex = this.#known.get(key);
     if (regex) return regex;
@@ -213,9 +215,11 @@ export class Languages {
     return regex;
   }
 
-  #listed(words: readonly string[]): Regex {
-    if (words.every((word) => word === '')) return words.length > 0 ? this.empty : this.none;
-    return this.#add({ type: 'words', words, next: undefined }, words.includes(''), true);
+  #listed(list: readonly string[]): Regex {
+    const words = new Set(list);
+    const hasEmpty = words.has('');
+    if (words.size === Number(hasEmpty)) return hasEmpty ? this.empty : this.none;
+    return this.#add({ type: 'words', words, next: undefined }, hasEmpty, true);
   }
 
   /** The rests of listed words by their first character. */
@@ -343,6 +347,12 @@ export class Languages {
   }
 
   #matchesWithin(regex: Regex, text: string, steps: number): boolean {
+    const { form } = regex;
+    const matches = (part: Regex): boolean => this.#matchesWithin(part, text, steps);
+    if (form.type === 'words') return form.words.has(text);
+    if (form.type === 'not') return !matches(form.item);
+    if (form.type === 'all') return form.parts.every(matches);
+    if (form.type === 'choice') return form.parts.some(matches);
     let at = regex;
     for (const c of text) {
       if (at === this.anything) return true;

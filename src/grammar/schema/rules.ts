@@ -7,9 +7,9 @@ import { schemaError } from '../schema-error.ts';
 import { arrayShape, type ArrayShape } from './array-shape.ts';
 import { Expander, keyOfAll } from './expand.ts';
 import { ALL_KINDS, ANYTHING, KIND, type Facts, type ObjectFacts, type Part, type StringFact } from './facts.ts';
-import { ANY_NUMBER } from './numbers.ts';
+import { ANY_NUMBER, type NumberFacts } from './numbers.ts';
 import { objectShape, type ObjectShape } from './object-shape.ts';
-import { TooManyStates, type Regex } from './regex.ts';
+import type { Regex } from './regex.ts';
 import { Relaxations, Unheld, type Strictness } from './relaxed.ts';
 import type { Rule, RuleMaker } from './rule.ts';
 
@@ -18,7 +18,8 @@ export interface Alternative {
   readonly kinds: number;
   readonly typed: boolean;
   readonly string: Regex;
-  readonly number: Regex;
+  /** undefined if no number is allowed. */
+  readonly numbers: NumberFacts | undefined;
   readonly object: ObjectShape | undefined;
   readonly array: ArrayShape | undefined;
 }
@@ -92,12 +93,11 @@ export class Rules implements RuleMaker {
   *#alternative({ kinds, typed, strings, numbers, objects, arrays }: Facts, { parts }: Rule): Work<Alternative> {
     const { languages } = this.expander;
     const string = kinds & KIND.string ? yield* this.#language(strings) : languages.none;
-    const number = kinds & KIND.number ? this.expander.numbers.of(numbers) : languages.none;
     return {
       kinds,
       typed,
       string,
-      number: (yield* this.#isLive(number)) ? number : languages.none,
+      numbers: kinds & KIND.number && (yield* this.expander.hasNumber(numbers)) ? numbers : undefined,
       object: kinds & KIND.object ? yield* this.#object(objects, parts[0]?.pointer ?? '') : undefined,
       array: kinds & KIND.array ? arrayShape(this, arrays) : undefined,
     };
@@ -133,15 +133,6 @@ export class Rules implements RuleMaker {
     return language;
   }
 
-  *#isLive(language: Regex): Work<boolean> {
-    try {
-      return yield* this.expander.languages.isLive(language);
-    } catch (error) {
-      if (error instanceof TooManyStates) return true;
-      throw error;
-    }
-  }
-
   /** uniqueItems is held where the items are listed values. */
   #finishUnique(array: ArrayShape): void {
     if (array.unique === undefined || array.max <= 1) return;
@@ -160,12 +151,12 @@ export class Rules implements RuleMaker {
    * The kinds of values that are written: of an untyped schema, those that its keywords speak of, or
    * all if they speak of none.
    */
-  writtenKinds({ kinds, typed, string, number, object, array }: Alternative): number {
-    const { languages, numbers } = this.expander;
+  writtenKinds({ kinds, typed, string, numbers, object, array }: Alternative): number {
+    const { languages } = this.expander;
     if (typed || kinds !== ALL_KINDS) return kinds;
     let spoken = 0;
     if (string !== languages.none && string !== languages.anything) spoken |= KIND.string;
-    if (number !== languages.none && number !== numbers.of(ANY_NUMBER)) spoken |= KIND.number;
+    if (numbers && numbers !== ANY_NUMBER) spoken |= KIND.number;
     if (object && !object.isFree) spoken |= KIND.object;
     if (array && !array.isFree) spoken |= KIND.array;
     return spoken === 0 ? kinds : spoken;
@@ -174,14 +165,14 @@ export class Rules implements RuleMaker {
   /** The JSON texts of all values of a rule; undefined if there are too many. */
   textsOf(rule: Rule): readonly string[] | undefined {
     const texts = new Set<string>();
-    for (const { kinds, string, number } of this.alternativesOf(rule)) {
+    for (const { kinds, string, numbers: facts } of this.alternativesOf(rule)) {
       if (kinds & (KIND.array | KIND.object)) return undefined;
       if (kinds & KIND.null) texts.add('null');
       if (kinds & KIND.true) texts.add('true');
       if (kinds & KIND.false) texts.add('false');
       const { languages } = this.expander;
       const strings = languages.listed(string, MAX_LISTED);
-      const numbers = languages.listed(number, MAX_LISTED);
+      const numbers = facts ? languages.listed(this.expander.numbers.of(facts), MAX_LISTED) : [];
       if (!strings || !numbers) return undefined;
       for (const text of strings) texts.add(JSON.stringify(text));
       for (const text of numbers) texts.add(text);
@@ -202,12 +193,12 @@ export class Rules implements RuleMaker {
     }
   }
 
-  #hasValue({ kinds, string, number, object, array }: Alternative): boolean {
+  #hasValue({ kinds, string, numbers, object, array }: Alternative): boolean {
     const { none } = this.expander.languages;
     return (
       (kinds & (KIND.null | KIND.true | KIND.false)) !== 0 ||
       string !== none ||
-      number !== none ||
+      numbers !== undefined ||
       (object?.hasValue() ?? false) ||
       (array?.hasValue() ?? false)
     );

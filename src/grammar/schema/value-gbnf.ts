@@ -17,7 +17,6 @@ export class ValueGbnf implements PartWriter {
   readonly #rules: Rules;
   readonly #contents: RegexGbnf;
   readonly #digits: RegexGbnf;
-  readonly #anyNumber: Regex;
   readonly #anyInteger: Regex;
   /** Names of rules. Those at the end of the map are not written yet. */
   readonly #names = new Map<Rule, string>();
@@ -27,7 +26,6 @@ export class ValueGbnf implements PartWriter {
     this.#rules = rules;
     this.#contents = new RegexGbnf(languages, this.book, true);
     this.#digits = new RegexGbnf(languages, this.book, false);
-    this.#anyNumber = numbers.of(ANY_NUMBER);
     this.#anyInteger = numbers.of({ ...ANY_NUMBER, whole: true });
   }
 
@@ -61,7 +59,7 @@ export class ValueGbnf implements PartWriter {
     if (kinds === KIND.null) return 'null';
     if (kinds === BOOLEAN) return 'boolean';
     const free = this.#freeKinds(alternative);
-    if (kinds === ALL_KINDS) return (free & ALL_KINDS) === ALL_KINDS && alternative.number === this.#anyNumber ? 'value' : undefined;
+    if (kinds === ALL_KINDS) return (free & ALL_KINDS) === ALL_KINDS && alternative.numbers === ANY_NUMBER ? 'value' : undefined;
     const name = NAMES.get(kinds);
     return name !== undefined && free & kinds ? (name === 'number' ? this.#numberName(alternative) : name) : undefined;
   }
@@ -79,12 +77,13 @@ export class ValueGbnf implements PartWriter {
     );
   }
 
-  #numberName({ number }: Alternative): string | undefined {
-    return number === this.#anyNumber ? 'number' : number === this.#anyInteger ? 'integer' : undefined;
+  #numberName({ numbers }: Alternative): string | undefined {
+    if (numbers === ANY_NUMBER) return 'number';
+    return numbers && this.#rules.expander.numbers.of(numbers) === this.#anyInteger ? 'integer' : undefined;
   }
 
   *#alternative(alternative: Alternative, hint: string, pointer: string): Work<string[]> {
-    const { string, number, object, array } = alternative;
+    const { string, numbers, object, array } = alternative;
     const { none } = this.#rules.expander.languages;
     const kinds = this.#rules.writtenKinds(alternative);
     const free = kinds & this.#freeKinds(alternative);
@@ -98,7 +97,7 @@ export class ValueGbnf implements PartWriter {
     if (free & KIND.string) options.push(this.book.share('string'));
     else if (kinds & KIND.string && string !== none) options.push(yield* this.#string(string, hint, pointer));
     if (free & KIND.number) options.push(this.book.share(this.#numberName(alternative)!));
-    else if (kinds & KIND.number && number !== none) options.push(yield* this.#digits.of(number, hint));
+    else if (kinds & KIND.number && numbers) options.push(yield* this.#digits.of(this.#rules.expander.numbers.of(numbers), hint));
     if ((kinds & BOOLEAN) === BOOLEAN) options.push(this.book.share('boolean'));
     else if (kinds & BOOLEAN) options.push(gbnfText(String((kinds & KIND.true) !== 0)));
     if (kinds & KIND.null) options.push(this.book.share('null'));

@@ -39,11 +39,11 @@ export class ValueNodes implements ValueWriter {
 
   /** The first nodes of one alternative's values, of these kinds alone. */
   alternative(alternative: Alternative, kinds = ALL_KINDS): number[] {
-    const { string, number, object, array } = alternative;
+    const { string, numbers, object, array } = alternative;
     const allowed = kinds & this.kindsOf(alternative);
     const starts: number[] = [];
     for (const [kind, texts] of this.literals()) if (allowed & kind) starts.push(...texts.map((text) => this.writer.text(text, RETURN)));
-    if (allowed & KIND.number && number !== this.#none) starts.push(this.writer.raw(number));
+    if (allowed & KIND.number && numbers) starts.push(this.writer.raw(this.rules.expander.numbers.of(numbers)));
     if (allowed & KIND.string && string !== this.#none) starts.push(this.string(string));
     if (allowed & KIND.object && object?.hasValue()) starts.push(this.object(object));
     if (allowed & KIND.array && array?.hasValue()) starts.push(writeArray(this, array, this.arrayForm()));
