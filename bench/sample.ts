@@ -4,6 +4,7 @@
  * Usage:
  *
  *   node --import tsx bench/sample.ts
+ *   node --import tsx bench/sample.ts MASKBENCH.jsonl.gz VOCABULARY.gguf   masks as MaskBench measures them
  */
 import Benchmark from 'benchmark';
 import { createGrammar } from '../src/grammar/grammar.ts';
@@ -11,6 +12,13 @@ import { jsonSchemaToGrammar } from '../src/grammar/json-schema.ts';
 import { createRandom } from '../src/sample/random.ts';
 import { createSampler } from '../src/sample/sampler.ts';
 import type { SamplerOptions } from '../src/sample/sampler.ts';
+import { printMaskTimes } from './mask-times.ts';
+
+const [schemas, vocabularyFile] = process.argv.slice(2);
+if (schemas !== undefined && vocabularyFile !== undefined) {
+  await printMaskTimes(schemas, vocabularyFile);
+  process.exit(0);
+}
 
 const nVocab = 128256;
 const random = createRandom(3);
