@@ -243,6 +243,26 @@ describe('combinations', () => {
       [{ child: { child: { v: 1 } } }],
       [{ child: { child: { v: 'x' } } }],
     ],
+    // The outermost schema with the anchor is meant: here the document itself.
+    [
+      {
+        $id: 'https://a.b/strict',
+        $dynamicAnchor: 'node',
+        $ref: 'tree',
+        required: ['v'],
+        $defs: {
+          tree: { $id: 'https://a.b/tree', $dynamicAnchor: 'node', properties: { children: { items: { $dynamicRef: '#node' } } } },
+        },
+      },
+      [{ v: 1, children: [{ v: 2 }] }],
+      [{ v: 1, children: [{}] }],
+    ],
+    [{ items: { $dynamicRef: '#n' }, $defs: { a: { $dynamicAnchor: 'n', type: 'null' } } }, [[null]], [[1]]],
+    [
+      { $recursiveAnchor: true, properties: { next: { $recursiveRef: '#' } }, maxProperties: 1 },
+      [{ next: {} }],
+      [{ next: { a: 1, b: 2 } }],
+    ],
     [{ type: ['string', 'integer'], nullable: true }, ['a', 1, null], [1.5, true]],
     [{ id: 'x', self: { vendor: 'v' }, readonly: true, links: [], javaType: 'T', _note: 1, 'x-y': { not: {} }, type: 'null' }, [null], [1]],
     [false, [], [1, null, {}]],

@@ -85,7 +85,14 @@ function conditional(reading: Reading): { readonly condition: Part; readonly the
   return { condition: at('if'), then: at('then'), otherwise: at('else') };
 }
 
+const dynamicReference: Meaning = {
+  yes: ({ value, pointer, context }) => context.expand(context.followDynamic(value, pointer)),
+  no: ({ value, pointer, context }) => context.expand(negate(context.followDynamic(value, pointer))),
+};
+
 export const COMBINATORS: Readonly<Record<string, Meaning>> = {
+  $dynamicRef: dynamicReference,
+  $recursiveRef: dynamicReference,
   $ref: {
     yes: ({ value, pointer, context }) => context.expand(context.follow(value, pointer)),
     no: ({ value, pointer, context }) => context.expand(negate(context.follow(value, pointer))),
@@ -131,8 +138,6 @@ const unheld = (why: string): Meaning => ({
 });
 
 export const UNHELD: Readonly<Record<string, Meaning>> = {
-  $dynamicRef: unheld('its target depends on the schemas around it; expected $ref'),
-  $recursiveRef: unheld('its target depends on the schemas around it; expected $ref'),
   unevaluatedProperties: unheld('it depends on which other schemas are satisfied; expected additionalProperties'),
   unevaluatedItems: unheld('it depends on which other schemas are satisfied; expected items'),
 };

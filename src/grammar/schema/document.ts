@@ -25,6 +25,10 @@ export class SchemaDocument {
   readonly #resources = new Map<string, Target>();
   /** Schemas by URI and anchor. */
   readonly #anchors = new Map<string, Target>();
+  /** Schemas with $dynamicAnchor by its name, and with $recursiveAnchor by an empty name. */
+  readonly #dynamic = new Map<string, (Target & { readonly base: string })[]>();
+  /** True if some schema has unevaluatedProperties or unevaluatedItems. */
+  hasUnevaluated = false;
   /** URIs that schemas are relative to, where these differ from the root's. */
   readonly #bases = new Map<string, string>();
   /** The draft that the document names, if that is draft 7 or older. */
@@ -47,6 +51,7 @@ export class SchemaDocument {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
     const schema = value as Record<string, unknown>;
     const base = this.#name(schema, pointer, outer);
+    this.hasUnevaluated ||= schema.unevaluatedProperties !== undefined || schema.unevaluatedItems !== undefined;
     const inside = (keyword: string, all: boolean): void => {
       const parts = schema[keyword];
       const at = `${pointer}/${keyword}`;
@@ -72,6 +77,8 @@ export class SchemaDocument {
       if (!this.#resources.has(base)) this.#resources.set(base, target);
       if (base !== NAMELESS) this.#bases.set(pointer, base);
     }
+    const dynamic = schema.$recursiveAnchor === true ? '' : $dynamicAnchor;
+    if (typeof dynamic === 'string') this.#dynamic.set(dynamic, [...(this.#dynamic.get(dynamic) ?? []), { ...target, base }]);
     for (const anchor of [$anchor, $dynamicAnchor]) if (typeof anchor === 'string') this.#anchors.set(`${base}#${anchor}`, target);
     return base;
   }
@@ -95,6 +102,22 @@ export class SchemaDocument {
     if (target) return target;
     const why = `${shortJson(reference)} does not exist in this document; expected a reference like #/$defs/name`;
     throw typeof reference === 'string' && !reference.startsWith('#') ? new Unheld(why) : new Malformed(why);
+  }
+
+  /**
+   * The schema that $dynamicRef or $recursiveRef leads to. The outermost schema with the same anchor
+   * is meant. That is the document itself if it has the anchor.
+   * @throws Unheld if it depends on the way to the reference
+   */
+  followDynamic(reference: unknown, pointer: string): Target {
+    const target = this.follow(reference, pointer);
+    const name = typeof reference === 'string' ? (/#([^/]*)$/.exec(reference)?.[1] ?? '') : '';
+    const all = this.#dynamic.get(name) ?? [];
+    if (!all.some((one) => one.pointer === target.pointer)) return target;
+    const root = this.#bases.get('') ?? NAMELESS;
+    const outermost = all.length === 1 ? all[0] : all.find(({ base }) => base === root);
+    if (!outermost) throw new Unheld('its target depends on the schemas around it; expected $ref');
+    return { schema: outermost.schema, pointer: outermost.pointer };
   }
 
   #find(reference: string, pointer: string): Target | undefined {

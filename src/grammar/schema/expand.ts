@@ -79,6 +79,10 @@ export class Expander implements Expansion {
     throw new Malformed('it leads back to itself with no other schema in between; expected a schema on the way');
   }
 
+  followDynamic(reference: unknown, pointer: string): Part {
+    return this.#document.followDynamic(reference, pointer);
+  }
+
   *expand(part: Part): Work<readonly Facts[]> {
     const { schema, pointer, negated = false } = part;
     if (schema === !negated) return [ANYTHING];

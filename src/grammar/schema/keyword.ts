@@ -19,6 +19,8 @@ export interface Expansion {
   strings(part: Part): Work<Regex>;
   /** The schema that a reference leads to. */
   follow(reference: unknown, pointer: string): Part;
+  /** The schema that $dynamicRef or $recursiveRef leads to. @throws Unheld */
+  followDynamic(reference: unknown, pointer: string): Part;
   /** Names a keyword that is held only in part. @throws QuantletError ERR_GRAMMAR in strict mode */
   relax(pointer: string, keyword: string, why: string): void;
 }
