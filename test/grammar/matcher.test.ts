@@ -269,11 +269,45 @@ describe('combinations', () => {
   ]);
 });
 
+describe('properties and items that no other schema evaluates', () => {
+  const has = (name: string, schema: object = {}): object => ({ properties: { [name]: schema }, required: [name] });
+  hold([
+    [
+      { properties: { a: true }, allOf: [{ properties: { b: true } }], unevaluatedProperties: false },
+      [{ a: 1, b: 2 }, {}, 7],
+      [{ c: 1 }, { a: 1, c: 1 }],
+    ],
+    [{ anyOf: [has('a'), has('b')], unevaluatedProperties: false }, [{ a: 1 }, { b: 1 }, { a: 1, b: 2 }], [{ a: 1, c: 1 }, {}]],
+    [
+      { oneOf: [has('a'), { $ref: '#/$defs/b' }], unevaluatedProperties: { type: 'null' }, $defs: { b: has('b') } },
+      [{ a: 1 }, { b: 1, c: null }],
+      [
+        { a: 1, b: 2 },
+        { a: 1, c: 1 },
+      ],
+    ],
+    [
+      { if: has('a', { const: 1 }), then: { properties: { b: true } }, unevaluatedProperties: false },
+      [{ a: 1, b: 2 }, {}],
+      [{ a: 2 }, { b: 1 }],
+    ],
+    [{ not: { not: { properties: { a: true } } }, unevaluatedProperties: false }, [{}], [{ a: 1 }]],
+    [{ patternProperties: { '^x': true }, unevaluatedProperties: { type: 'integer' } }, [{ x: 'a', y: 1 }], [{ y: 'a' }]],
+    [
+      { prefixItems: [true], allOf: [{ prefixItems: [true, { type: 'null' }] }], unevaluatedItems: false },
+      [[1], [1, null], 'x'],
+      [[1, null, 2]],
+    ],
+    [{ items: { type: 'integer' }, unevaluatedItems: false }, [[1, 2]], [['a']]],
+  ]);
+});
+
 describe('keywords that are held only in part', () => {
   const cases: [schema: object, pointer: string, keyword: string][] = [
     [{ properties: { a: { type: 'array', uniqueItems: true } } }, '/properties/a', 'uniqueItems'],
     [{ items: { format: 'regex' } }, '/items', 'format'],
-    [{ unevaluatedProperties: false }, '', 'unevaluatedProperties'],
+    [{ contains: { const: 1 }, unevaluatedItems: false }, '', 'unevaluatedItems'],
+    [{ not: { unevaluatedProperties: false } }, '/not', 'unevaluatedProperties'],
     [{ pattern: '(a)\\1' }, '', 'pattern'],
     // RegExp accepts these only without the flag u, with another meaning.
     ...['\\u{', '\\u{}', '\\u{zz}', '\\-\\u{110000}', 'a\\c', '\\061'].map((pattern): [object, string, string] => [

@@ -16,7 +16,7 @@ function sourceOf(reading: Reading): ArraySource {
     list === undefined ? [] : listOf(list, 'a list of schemas').map((part, i) => partAt({ ...reading, keyword: listed }, part, i));
   const after = listed === 'items' ? 'additionalItems' : 'items';
   const rest: unknown = listed === 'items' ? additionalItems : items;
-  return { prefix, rest: rest === undefined ? undefined : partAt({ ...reading, keyword: after }, rest) };
+  return { prefix, rest: rest === undefined ? undefined : partAt({ ...reading, keyword: after }, rest), evaluates: true };
 }
 
 const items: Meaning = {

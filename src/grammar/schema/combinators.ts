@@ -1,8 +1,8 @@
 /** Keywords that combine schemas. */
 import type { Work } from '../../slices.ts';
 import type { Facts, Part } from './facts.ts';
-import { ANYTHING } from './facts.ts';
-import { listOf, negate, partAt, placeOf, type Expansion, type Meaning, type Reading } from './keyword.ts';
+import { ANYTHING, unevaluating } from './facts.ts';
+import { listOf, negate, partAt, type Expansion, type Meaning, type Reading } from './keyword.ts';
 import { Malformed, Unheld } from './relaxed.ts';
 
 type Alternatives = readonly Facts[];
@@ -20,6 +20,7 @@ function* every(parts: readonly Part[], context: Expansion): Work<Alternatives> 
 }
 
 function* some(parts: readonly Part[], context: Expansion): Work<Alternatives> {
+  if (context.hasUnevaluated) return yield* someTogether(parts, context);
   const options: Facts[] = [];
   for (const part of parts) {
     const each = yield* context.expand(part);
@@ -29,6 +30,23 @@ function* some(parts: readonly Part[], context: Expansion): Work<Alternatives> {
   return options;
 }
 
+const evaluates = ({ objects, arrays }: Facts): boolean => [...objects.sources, ...arrays.sources].some((source) => source.evaluates);
+
+/** The alternatives of schemas of which several may hold: then all of them evaluate properties and items. */
+function* someTogether(parts: readonly Part[], context: Expansion): Work<Alternatives> {
+  const options: Facts[] = [];
+  for (const part of parts) {
+    const each = yield* context.expand(part);
+    const more = each.filter(evaluates);
+    const together = options.length > 0 && more.length > 0 ? yield* context.product([options, more]) : [];
+    options.push(...each, ...together);
+    if (options.length > MAX_TOGETHER) throw new Unheld('its schemas may hold together in too many ways; expected fewer');
+  }
+  return options;
+}
+
+/** Limit of combinations of schemas that may hold together. */
+const MAX_TOGETHER = 200;
 /** Largest oneOf whose schemas are compared in pairs. */
 const MAX_COMPARED = 200;
 
@@ -102,13 +120,15 @@ export const COMBINATORS: Readonly<Record<string, Meaning>> = {
     no: (reading) => some(partsOf(reading).map(negate), reading.context),
   },
   not: {
-    yes: (reading) => reading.context.expand(negate(partAt(reading, reading.value))),
+    *yes(reading): Work<Alternatives> {
+      return (yield* reading.context.expand(negate(partAt(reading, reading.value)))).map(unevaluating);
+    },
     no: (reading) => reading.context.expand(partAt(reading, reading.value)),
   },
   if: {
     *yes(reading): Work<Alternatives> {
       const { schema, context } = reading;
-      if (schema.then === undefined && schema.else === undefined) return [ANYTHING];
+      if (schema.then === undefined && schema.else === undefined && !context.hasUnevaluated) return [ANYTHING];
       const { condition, then, otherwise } = conditional(reading);
       return [...(yield* every([condition, then], context)), ...(yield* every([negate(condition), otherwise], context))];
     },
@@ -123,21 +143,4 @@ export const COMBINATORS: Readonly<Record<string, Meaning>> = {
     no: (reading) => every(partsOf(reading).map(negate), reading.context),
   },
   oneOf,
-};
-
-/** Keywords that no grammar here can hold; named if they ask for something. */
-const unheld = (why: string): Meaning => ({
-  yes(reading) {
-    if (reading.value === true) return [ANYTHING];
-    throw new Unheld(`${why} (${placeOf(reading)})`);
-  },
-  no(reading) {
-    if (reading.value === true) return [];
-    throw new Unheld(`${why} (${placeOf(reading)})`);
-  },
-});
-
-export const UNHELD: Readonly<Record<string, Meaning>> = {
-  unevaluatedProperties: unheld('it depends on which other schemas are satisfied; expected additionalProperties'),
-  unevaluatedItems: unheld('it depends on which other schemas are satisfied; expected items'),
 };

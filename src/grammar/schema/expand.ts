@@ -2,7 +2,7 @@
 import type { Work } from '../../slices.ts';
 import { WrittenNumber } from '../exact-number.ts';
 import { ARRAY_KEYWORDS } from './array-keywords.ts';
-import { COMBINATORS, UNHELD } from './combinators.ts';
+import { COMBINATORS } from './combinators.ts';
 import { SchemaDocument } from './document.ts';
 import { ANYTHING, both, KIND, type Facts, type ObjectFacts, type Part } from './facts.ts';
 import { shown } from '../schema.ts';
@@ -12,6 +12,7 @@ import { alternativesOf, OBJECT_KEYWORDS } from './object-keywords.ts';
 import { Languages, TooManyStates, type Regex } from './regex.ts';
 import { Malformed, Unheld, type Relaxations } from './relaxed.ts';
 import { SCALAR_KEYWORDS } from './scalar-keywords.ts';
+import { UNEVALUATED } from './unevaluated-keywords.ts';
 
 /** Limit of alternatives of a schema. */
 const MAX_ALTERNATIVES = 500;
@@ -28,7 +29,7 @@ const MAX_LOOKED = 50_000;
 
 /** Keywords in the order in which they are read: those with many alternatives last. */
 const KEYWORDS: ReadonlyMap<string, { readonly order: number; readonly meaning: Meaning }> = new Map(
-  Object.entries({ ...SCALAR_KEYWORDS, ...OBJECT_KEYWORDS, ...ARRAY_KEYWORDS, ...COMBINATORS, ...UNHELD }).map(
+  Object.entries({ ...SCALAR_KEYWORDS, ...OBJECT_KEYWORDS, ...ARRAY_KEYWORDS, ...COMBINATORS, ...UNEVALUATED }).map(
     ([keyword, meaning], order) => [keyword, { order, meaning }],
   ),
 );
@@ -77,6 +78,10 @@ export class Expander implements Expansion {
       target = this.#document.follow(schema.$ref, target.pointer);
     }
     throw new Malformed('it leads back to itself with no other schema in between; expected a schema on the way');
+  }
+
+  get hasUnevaluated(): boolean {
+    return this.#document.hasUnevaluated;
   }
 
   followDynamic(reference: unknown, pointer: string): Part {
@@ -130,9 +135,12 @@ export class Expander implements Expansion {
     for (const [meaning, reading] of this.#readings(schema, pointer)) {
       const { keyword } = reading;
       try {
-        alternatives = yield* this.product([alternatives, yield* alternativesOf(meaning.yes(reading))]);
+        alternatives = meaning.after
+          ? meaning.after(alternatives, reading)
+          : yield* this.product([alternatives, yield* alternativesOf(meaning.yes(reading))]);
       } catch (error) {
         this.#relaxations.addError(pointer, keyword, error);
+        if (this.hasUnevaluated) alternatives = alternatives.map((facts) => ({ ...facts, partial: true }));
       }
     }
     return alternatives;

@@ -31,6 +31,8 @@ export interface ObjectSource {
   readonly patterns: readonly { readonly language: Regex; readonly part: Part }[];
   /** For names that neither `properties` nor `patterns` have. */
   readonly others?: Part | undefined;
+  /** True if these properties are evaluated ones for unevaluatedProperties. */
+  readonly evaluates?: boolean;
 }
 
 /** Some property must have a name of this language and a value that satisfies `part`. */
@@ -55,6 +57,8 @@ export interface ObjectFacts {
 export interface ArraySource {
   readonly prefix: readonly Part[];
   readonly rest?: Part | undefined;
+  /** True if these items are evaluated ones for unevaluatedItems. */
+  readonly evaluates?: boolean;
 }
 
 export interface Contains {
@@ -81,6 +85,8 @@ export interface Facts {
   readonly numbers: NumberFacts;
   readonly objects: ObjectFacts;
   readonly arrays: ArrayFacts;
+  /** True if a keyword was left out, so that more may be evaluated than these facts say. */
+  readonly partial?: boolean;
 }
 
 export const ANY_OBJECT: ObjectFacts = {
@@ -130,6 +136,20 @@ export function both(a: Facts, b: Facts): Facts | undefined {
     numbers: bothNumbers(a.numbers, b.numbers),
     objects,
     arrays,
+    ...(a.partial || b.partial ? { partial: true } : {}),
+  };
+}
+
+/** Facts whose properties and items are not evaluated ones: of const, enum and not. */
+export function unevaluating(facts: Facts): Facts {
+  const without = <S extends { readonly evaluates?: boolean }>(sources: readonly S[]): S[] =>
+    sources.map((source) => (source.evaluates ? { ...source, evaluates: false } : source));
+  const { objects, arrays } = facts;
+  if (![...objects.sources, ...arrays.sources].some(({ evaluates }) => evaluates)) return facts;
+  return {
+    ...facts,
+    objects: { ...objects, sources: without(objects.sources) },
+    arrays: { ...arrays, sources: without(arrays.sources) },
   };
 }
 

@@ -21,6 +21,8 @@ export interface Expansion {
   follow(reference: unknown, pointer: string): Part;
   /** The schema that $dynamicRef or $recursiveRef leads to. @throws Unheld */
   followDynamic(reference: unknown, pointer: string): Part;
+  /** True if the document has unevaluatedProperties or unevaluatedItems. */
+  readonly hasUnevaluated: boolean;
   /** Names a keyword that is held only in part. @throws QuantletError ERR_GRAMMAR in strict mode */
   relax(pointer: string, keyword: string, why: string): void;
 }
@@ -40,6 +42,8 @@ type Alternatives = readonly Facts[] | Work<readonly Facts[]>;
 export interface Meaning {
   yes(reading: Reading): Alternatives;
   no(reading: Reading): Alternatives;
+  /** Adds a keyword that depends on the others of its schema, which are read before. */
+  after?(alternatives: readonly Facts[], reading: Reading): readonly Facts[];
 }
 
 /** Pointer of a keyword's value, or of a part of it. */

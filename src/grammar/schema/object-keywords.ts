@@ -26,6 +26,7 @@ function sourceOf(reading: Reading): ObjectSource {
     properties: new Map(parts('properties')),
     patterns,
     others: others === undefined ? undefined : partAt(under('additionalProperties'), others),
+    evaluates: true,
   };
 }
 

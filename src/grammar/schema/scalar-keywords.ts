@@ -2,7 +2,7 @@
 import type { Work } from '../../slices.ts';
 import { isNumber, type WrittenNumber } from '../exact-number.ts';
 import { shown } from '../schema.ts';
-import { aboutNumbers, aboutStrings, ALL_KINDS, ANYTHING, KIND, only, type Facts } from './facts.ts';
+import { aboutNumbers, aboutStrings, ALL_KINDS, ANYTHING, KIND, only, unevaluating, type Facts } from './facts.ts';
 import { BEFORE_TIME, FORMATS, FORMATS_IN_PART, LEAP_SECONDS } from './formats.ts';
 import { countOf, decimalIn, listOf, negate, partAt, textOf, type Meaning, type Reading } from './keyword.ts';
 import { PatternError, patternLanguage } from './pattern.ts';
@@ -93,7 +93,8 @@ function* oneOfValues(reading: Reading, values: readonly unknown[]): Work<readon
   const scalars = kinds | (words.length > 0 ? KIND.string : 0) | (numbers.length > 0 ? KIND.number : 0);
   if (scalars !== 0)
     options.push({ ...only(scalars, aboutNumbers({ values: numbers })), strings: words.length > 0 ? [among(reading, words)] : [] });
-  for (const [i, value] of compound) options.push(...(yield* reading.context.expand(partAt(reading, schemaOfValue(value), i))));
+  for (const [i, value] of compound)
+    options.push(...(yield* reading.context.expand(partAt(reading, schemaOfValue(value), i))).map(unevaluating));
   return options;
 }
 
