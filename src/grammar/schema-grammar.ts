@@ -1,8 +1,8 @@
 /** Grammars of JSON schemas, for generations. */
 import type { Work } from '../slices.ts';
 import { grammarOf, type Grammar, type GrammarVocabulary } from './grammar.ts';
-import { schemaError } from './schema-error.ts';
-import { compileSchemaWork, NO_VALUE } from './schema/compile-schema.ts';
+import { NO_VALUE, schemaError } from './schema-error.ts';
+import { compileSchemaWork } from './schema/compile-schema.ts';
 import type { StrictPart } from './schema/relaxed.ts';
 import type { JsonSchema } from './schema.ts';
 

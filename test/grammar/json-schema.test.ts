@@ -516,6 +516,15 @@ describe('refusals name the keyword and the place', () => {
     [{ type: 'array', minItems: 3, maxItems: 2 }, /no value satisfies/],
     [{ type: 'array', prefixItems: [true], items: false, minItems: 2 }, /no value satisfies/],
     [{ type: 'object', properties: { next: { $ref: '#' } }, required: ['next'] }, /no value satisfies/],
+    [
+      {
+        type: 'object',
+        maxProperties: 1,
+        not: { propertyNames: { pattern: 'a' } },
+        allOf: [{ not: { propertyNames: { maxLength: 1 } } }, { propertyNames: { enum: ['b', 'bc'] } }],
+      },
+      /no value satisfies/,
+    ],
     [7, /found 7; expected true, false or an object/],
     [null, /found null/],
     [{ properties: { a: [1] } }, /#\/properties\/a: found \[1\]; expected true, false or an object/],

@@ -2,7 +2,7 @@
 import type { Work } from '../../slices.ts';
 import { withWrittenNumbers } from '../exact-number.ts';
 import { RETURN, type Program } from '../program.ts';
-import { schemaError } from '../schema-error.ts';
+import { NO_VALUE, schemaError } from '../schema-error.ts';
 import { refuseLarge } from '../schema-size.ts';
 import { shown, type JsonSchema } from '../schema.ts';
 import type { Relaxation, Strictness } from './relaxed.ts';
@@ -11,9 +11,6 @@ import { ValueGbnf } from './value-gbnf.ts';
 import { ValueNodes } from './value-nodes.ts';
 import type { Rule, Style } from './rule.ts';
 import { TooManyStates } from './regex.ts';
-
-/** Message about a schema that nothing satisfies. */
-export const NO_VALUE = 'no value satisfies this schema';
 
 export interface CompiledSchema {
   readonly program: Program;

@@ -1,6 +1,7 @@
 /** Writes the values of rules as GBNF: a rule of the grammar for each. */
 import type { Work } from '../../slices.ts';
 import { gbnfText } from '../gbnf-text.ts';
+import { NO_VALUE, schemaError } from '../schema-error.ts';
 import { writeArray } from './array-gbnf.ts';
 import { ALL_KINDS, KIND } from './facts.ts';
 import { ANY_NUMBER } from './numbers.ts';
@@ -37,6 +38,8 @@ export class ValueGbnf implements PartWriter {
       const options = new Set<string>();
       for (const alternative of this.#rules.alternativesOf(rule))
         for (const option of yield* this.#alternative(alternative, name, rule.parts[0]?.pointer ?? '')) options.add(option);
+      // Some contradictions are seen only now, when the states of an object are written.
+      if (options.size === 0) throw schemaError(rule.parts[0]?.pointer ?? '', NO_VALUE);
       this.book.write(name, [...options].join(' | '));
       yield;
     }
