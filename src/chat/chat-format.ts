@@ -24,7 +24,10 @@ export interface ChatFormat {
    */
   readonly callsEndReasoning: boolean;
   readonly calls: readonly CallSyntax[];
-  /** The notations that the model itself writes, the usual one first. */
+  /**
+   * The notations that the model itself writes, the usual one first.
+   * @internal
+   */
   readonly notations: readonly CallNotation[];
   /** A call without a marker, at the start of an answer. */
   readonly bare: CallReader | undefined;

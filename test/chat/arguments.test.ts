@@ -137,6 +137,19 @@ describe('arguments while they are written', () => {
     }
   });
 
+  it.each([
+    ['<|tool_call_start|>', String.raw`<|tool_call_start|>[act(value="a\b\f\n\"c")]<|tool_call_end|>`, 'a\b\f\n"c'],
+    ['<tool_call>', '<tool_call>{"name": "act", "arguments": {"value": "x"}}\n</tool_c', 'x'],
+  ])('%s: %s', (mark, text, value) => {
+    for (const length of LENGTHS) {
+      const parser = createChatParser(detectFormat(mark), { tools: [toolOf({ type: 'string' })] });
+      const events = [...pieces(text, length).flatMap((piece) => parser.push(piece)), ...parser.end()];
+      expect(callsOf(events).map(({ arguments: args }) => JSON.parse(args) as unknown)).toEqual([{ value }]);
+      // A closing mark that the end cuts is no content.
+      expect(events.filter(({ type }) => type === 'content')).toEqual([]);
+    }
+  });
+
   it('line ends and tabs in JSON strings, which models write as they are, become escapes', () => {
     const answer = '<tool_call>{"name": "act", "arguments": {"value": "a\n\tb\r\u0001"}}</tool_call>';
     const [call] = parseAnswer(detectFormat('<tool_call>'), answer, { tools: [toolOf({})] }).toolCalls;

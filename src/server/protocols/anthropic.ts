@@ -9,7 +9,7 @@ import { failureText } from '../../chat/tools.ts';
 import { generationOf, type ChatOutcome } from '../../chat/run.ts';
 import { createBlocks, type Block, type BlockWriter } from './blocks.ts';
 import { countPrompt, functionTools, leftOutOf, prepared, runChoice, conversationOptions } from './chat.ts';
-import { answer, answerId, createUsage, drained, mapped, type Context } from '../context.ts';
+import { answer, answerId, createUsage, drained, mapped, relaxedIn, type Context } from '../context.ts';
 import { checkFields } from './field-table.ts';
 import { booleanField, invalid, recordField, stringField, type Body } from './fields.ts';
 import { contextFullOf, errorBody, type HttpError } from '../http/http-error.ts';
@@ -45,7 +45,7 @@ export async function messages(context: Context, body: Body): Promise<Response> 
     await place;
     const outcome = yield* mapped(runChoice(context, usage, chat), (step) => step.events.flatMap((event) => blocks.push(event)));
     yield* blocks.end();
-    yield { type: 'message_delta', delta: stopOf(outcome), usage: counts() };
+    yield { type: 'message_delta', delta: stopOf(outcome), usage: counts(), ...relaxedIn([outcome.result]) };
     yield { type: 'message_stop' };
   }
 
@@ -54,7 +54,7 @@ export async function messages(context: Context, body: Body): Promise<Response> 
     const outcome = await drained(runChoice(context, usage, chat), ({ events }) => {
       for (const event of events) blocks.push(event);
     });
-    return { ...head, content: blocks.all.map(contentBlock), ...stopOf(outcome), usage: counts() };
+    return { ...head, content: blocks.all.map(contentBlock), ...stopOf(outcome), usage: counts(), ...relaxedIn([outcome.result], head) };
   }
 
   const generations = [[chat.promptIds, generationOf(context.backend, chat).options]] as const;

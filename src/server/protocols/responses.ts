@@ -8,7 +8,7 @@ import type { ChatOptions } from '../../chat/options.ts';
 import { generationOf, type ChatOutcome, type ChatStep } from '../../chat/run.ts';
 import { createBlocks, type Block, type Blocks, type BlockWriter } from './blocks.ts';
 import { countPrompt, leftOutOf, prepared, conversationOptions, refusalText, runChoice } from './chat.ts';
-import { answer, answerId, createUsage, drained, mapped, type Context } from '../context.ts';
+import { answer, answerId, createUsage, drained, mapped, relaxedIn, type Context } from '../context.ts';
 import { checkFields, unsupported } from './field-table.ts';
 import { booleanField, invalid, metadataField, numberField, recordField, stringField, type Body } from './fields.ts';
 import { errorBody, type HttpError } from '../http/http-error.ts';
@@ -49,7 +49,7 @@ export async function responses(context: Context, body: Body): Promise<Response>
     if ((part?.id ?? -1) >= 0 && blocks.current?.type === 'reasoning') reasoningTokens++;
     return sent;
   };
-  const ended = (output: readonly object[], { finishReason }: ChatOutcome): object => {
+  const ended = (output: readonly object[], { finishReason, result }: ChatOutcome): object => {
     const { prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details } = usage.total();
     const cut = finishReason === 'length';
     return {
@@ -65,6 +65,7 @@ export async function responses(context: Context, body: Body): Promise<Response>
         output_tokens_details: { reasoning_tokens: reasoningTokens },
         total_tokens,
       },
+      ...relaxedIn([result], head),
     };
   };
 
