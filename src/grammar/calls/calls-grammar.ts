@@ -19,6 +19,7 @@ import { BareArguments } from './bare-arguments.ts';
 import { ElementArguments } from './element-arguments.ts';
 import { PythonValues, QuotedValues } from './literal-values.ts';
 import { Marks } from './marks.ts';
+import { Readable } from './readable.ts';
 import { LINES, type ArgumentForm, type CallsFormat } from './notation.ts';
 
 type Tool = CallsFormat['tools'][number];
@@ -163,6 +164,8 @@ class CallNodes {
         return { values: new QuotedValues(rules, UNORDERED, nodes, marksOf(new ValueNodes(rules, UNORDERED, nodes)), form.quote) };
       case 'xml': {
         const values = form.syntax.python ? new PythonValues(rules, WRITTEN, nodes) : new ValueNodes(rules, WRITTEN, nodes);
+        // Marks of the notation inside a string would end the argument.
+        values.strings = new Readable(rules.expander.languages).without([form.syntax.argumentEnd, form.inner]);
         return { values, object: new BareArguments(rules, values, marksOf(values), root, form.syntax, form.inner) };
       }
       case 'elements': {

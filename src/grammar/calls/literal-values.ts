@@ -35,7 +35,10 @@ export class PythonValues extends ValueNodes {
 
   protected override string(language: Regex): number {
     const { writer } = this;
-    const single = writer.bare(this.rules.expander.languages.all([language, this.#single]), writer.text("'", RETURN));
+    const single = writer.bare(
+      this.rules.expander.languages.all([language, this.#single, ...(this.strings ? [this.strings] : [])]),
+      writer.text("'", RETURN),
+    );
     return writer.split([super.string(language), writer.text("'", single)]);
   }
 

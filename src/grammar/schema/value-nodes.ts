@@ -14,6 +14,8 @@ export class ValueNodes implements ValueWriter {
   readonly writer: NodeWriter;
   readonly style: Style;
   protected readonly rules: Rules;
+  /** A language that all strings belong to, besides their own. */
+  strings: Regex | undefined;
   readonly #nodes = new Map<Rule, number>();
   readonly #none: Regex;
 
@@ -60,7 +62,7 @@ export class ValueNodes implements ValueWriter {
   }
 
   protected string(language: Regex): number {
-    return this.writer.string(language);
+    return this.writer.string(this.strings ? this.rules.expander.languages.all([language, this.strings]) : language);
   }
 
   /** The first node of an object. */
