@@ -157,13 +157,7 @@ export const LLAMA_FLAGS: readonly LlamaFlag[] = [
   ...ignored('the vocabulary alone is read', 'tokenize: --parse-special'),
 
   ...refused('images are in requests and on the command line, each read on its own', '--mtmd-batch-max-tokens N'),
-  ...refused(
-    'quantlet reads no films',
-    '--video FILE',
-    '--video-fps N',
-    '--video-timestamp-interval N',
-    '--video-ffmpeg-dir DIR',
-  ),
+  ...refused('quantlet reads no films', '--video FILE', '--video-fps N', '--video-timestamp-interval N', '--video-ffmpeg-dir DIR'),
   ...refused('models run on this machine only; start quantlet on the other one', '--rpc SERVERS'),
   ...refused('models run on the CPU; there are no devices to list', '--list-devices'),
   ...refused('downloaded models are in the folder that QUANTLET_CACHE names', '-cl --cache-list'),

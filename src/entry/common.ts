@@ -42,7 +42,7 @@ export type {
   Timings,
 } from '../generate/generate.ts';
 export type { Prompt, PromptPart } from '../generate/parts.ts';
-export type { ImageProgress, ImageSource } from '../run/image-tokens.ts';
+export type { AudioBufferLike, AudioSamples, AudioSource, ImageProgress, ImageSource, Modalities } from '../run/image-tokens.ts';
 export type { GenerateProgress, PromptProgress } from '../generate/progress.ts';
 export type { Stream } from '../generate/stream.ts';
 export type { GGUFNumbers, GGUFValue } from '../gguf/types.ts';

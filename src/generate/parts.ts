@@ -6,9 +6,7 @@ import { inSlices, type Work } from '../slices.ts';
 
 /** A part of a prompt: a text, or an image or a sound in its place. */
 export type PromptPart =
-  | string
-  | { readonly type: 'image'; readonly image: ImageSource }
-  | { readonly type: 'audio'; readonly audio: AudioSource };
+  string | { readonly type: 'image'; readonly image: ImageSource } | { readonly type: 'audio'; readonly audio: AudioSource };
 
 export type Prompt = string | readonly number[] | readonly PromptPart[];
 

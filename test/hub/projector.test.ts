@@ -56,7 +56,10 @@ describe('hf:OWNER/REPO', () => {
       expect([model.modalities, model.warnings]).toEqual([{ vision: true, audio: false }, []]);
     }
     expect(asked()).toEqual(['m-F16.gguf', 'mmproj-m-F16.gguf']);
-    expect(hub.log.filter((line) => line === 'list'), 'one for each load').toHaveLength(3);
+    expect(
+      hub.log.filter((line) => line === 'list'),
+      'one for each load',
+    ).toHaveLength(3);
     await using text = await load('hf:org/repo', { mmproj: false });
     await using other = await load('hf:org/repo', { mmproj: new Blob([mmproj]) });
     await using file = await load(`${hub.url}/org/repo/resolve/main/m-F16.gguf`);

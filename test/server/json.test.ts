@@ -55,7 +55,7 @@ describe('a body', () => {
       images: url.length,
     });
     expect(() => weigh({ a: ` ${url}` })).toThrow(expect.objectContaining({ code: 'text_too_large' }));
-    for (const base64 of ['iVBORw0KGgo', '/9j/']) expect(weigh([base64.padEnd(200, 'A')])).toEqual({ text: 0, images: 200 });
+    for (const base64 of ['iVBORw0KGgo', '/9j/', 'UklGR']) expect(weigh([base64.padEnd(200, 'A')])).toEqual({ text: 0, images: 200 });
     const read = [
       { messages: [{ content: [{ type: 'image_url', image_url: { url } }] }] },
       { input: [{ content: [{ type: 'input_image', image_url: url }] }, { output: [{ type: 'input_image', image_url: url }] }] },
@@ -66,8 +66,9 @@ describe('a body', () => {
       },
       { prompt: { multimodal_data: ['/9j/'] } },
       { messages: [{ content: 'a', images: ['/9j/', url] }], images: ['/9j/'] },
+      { messages: [{ content: [{ type: 'input_audio', input_audio: { data: 'UklGRkJC', format: 'wav' } }] }] },
     ];
-    expect(read.map(imageChars)).toEqual([url.length, 2 * url.length, 104, 4, url.length + 8]);
+    expect(read.map(imageChars)).toEqual([url.length, 2 * url.length, 104, 4, url.length + 8, 8]);
     expect([{ messages: [{ content: url }] }, { prompt: url }, { tools: [{ url }] }].map(imageChars)).toEqual([0, 0, 0]);
   });
 

@@ -35,11 +35,11 @@ const tooMuch = (what: string): HttpError =>
  */
 export const BYTES_OF_ELEMENT = 64;
 
-/** Beginnings of images as text: a data: URL, and PNG and JPEG files in base64. */
-const IMAGES = ['data:image/', 'iVBORw0KGgo', '/9j/'].map((text) => Array.from(text, (c) => c.charCodeAt(0)));
+/** Beginnings of images and sounds as text: data: URLs, and PNG, JPEG and WAV files in base64. */
+const IMAGES = ['data:image/', 'data:audio/', 'iVBORw0KGgo', '/9j/', 'UklGR'].map((text) => Array.from(text, (c) => c.charCodeAt(0)));
 const LONGEST = Math.max(...IMAGES.map(({ length }) => length));
 
-/** True if a text begins like an image. */
+/** True if a text begins like an image or a sound. */
 export const isImageText = (text: string): boolean => IMAGES.some((begin) => begin.every((code, i) => text.charCodeAt(i) === code));
 
 /** Error for a request with too many characters. */

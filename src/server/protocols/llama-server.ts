@@ -47,10 +47,14 @@ async function imagePrompt(context: Context, { prompt_string: text, multimodal_d
   const parts = texts.flatMap((piece, i): PromptPart[] => (i === 0 ? [piece] : [{ type: 'image', image: data[i - 1] as string }, piece]));
   const readImage = imageReader(context);
   if (data.length > 0 && !readImage)
-    throw new HttpError(400, 'The model was loaded without a projector and takes neither images nor sounds; start the server with --mmproj.', {
-      param: 'prompt.multimodal_data',
-      code: 'invalid_value',
-    });
+    throw new HttpError(
+      400,
+      'The model was loaded without a projector and takes neither images nor sounds; start the server with --mmproj.',
+      {
+        param: 'prompt.multimodal_data',
+        code: 'invalid_value',
+      },
+    );
   const { text: marked, images } = await readParts(parts, (media, s) => readImage!(media, s), signal);
   const ids = await context.work(
     idsWithImages({ text: marked, breaks: [] }, images, (piece, begins) =>
