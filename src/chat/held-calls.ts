@@ -54,7 +54,7 @@ export function heldCalls(format: ChatFormat, tools: readonly ChatTool[], holdin
 const MAX_STARTS = 200;
 
 /**
- * The texts with which calls of a family begin in free text. Undefined if there are none, or too many.
+ * The texts with which calls of a family begin in free text. Undefined without such texts, or with too many.
  */
 function startsOf({ notations }: ChatFormat, tools: readonly ChatTool[]): Pick<CallStarts, 'starts' | 'onlyFirst'> | undefined {
   const starts = notations.flatMap(({ start, open, head, byName, triggers }) => {

@@ -83,128 +83,142 @@ export function completions(
   }
 }
 
-export function createMessageInput(options: MessageInputOptions): MessageInput {
-  const { stdin, stdout } = process;
-  const terminal = stdin.isTTY === true && stdout.isTTY === true;
-  const file = terminal ? historyFile() : '';
-  const input: Interface = createInterface({
-    input: stdin,
-    output: terminal ? stdout : undefined,
-    terminal,
-    historySize: HISTORY_LINES,
-    history: file ? readHistory(file) : [],
-    removeHistoryDuplicates: true,
-    completer: (line: string) => completions(line, options),
-  });
-  const messages: string[] = [];
-  let waiting: ((message: string | undefined) => void) | undefined;
-  let ended = false;
-  let pasting = false;
-  /** Earlier lines of an unfinished message. */
-  let pending = '';
+export const createMessageInput = (options: MessageInputOptions): MessageInput => new TypedMessages(options);
 
+class TypedMessages implements MessageInput {
+  readonly terminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
+  readonly #file = this.terminal ? historyFile() : '';
+  readonly #input: Interface;
+  /** Messages that nobody has waited for yet. */
+  readonly #messages: string[] = [];
+  /** Receives the next message. */
+  #waiting: ((message: string | undefined) => void) | undefined;
   /** Receives the answer to a question. */
-  let answer: ((line: string) => void) | undefined;
+  #answer: ((line: string) => void) | undefined;
+  #ended = false;
+  #pasting = false;
+  /** Earlier lines of an unfinished message. */
+  #pending = '';
 
-  const show = (): void => {
-    if (!terminal) return;
-    input.setPrompt(pending === '' ? '> ' : '. ');
-    input.prompt(true); // text typed during an answer stays, with the cursor after it
-  };
-  /** Ctrl-E goes to the end of the line, and Ctrl-U deletes everything before the cursor. */
-  const clearLine = (): void => {
-    input.write(null, { ctrl: true, name: 'e' });
-    input.write(null, { ctrl: true, name: 'u' });
-  };
-  const send = (message: string): void => {
-    if (!waiting) return void messages.push(message);
-    const resolve = waiting;
-    waiting = undefined;
-    resolve(message);
-  };
-  input.on('line', (line) => {
-    if (answer) {
-      if (!pasting) answer(line);
-    } else if (pasting || line.endsWith('\\')) {
-      pending += `${pasting ? line : line.slice(0, -1)}\n`;
-      if (waiting) show();
-    } else {
-      const message = pending + line;
-      pending = '';
-      send(message);
-    }
-  });
-  input.on('close', () => {
-    ended = true;
-    answer?.('no');
-    if (pending !== '') send(pending);
-    waiting?.(undefined);
-    waiting = undefined;
-  });
-  input.on('SIGINT', options.onInterrupt);
-  // Resumes after Ctrl-Z and fg. readline has paused its input, and without an open input the
-  // program would end.
-  input.on('SIGCONT', () => {
-    if (terminal) stdout.write(PASTE_ON);
-    input.resume();
-    if (waiting) show();
-  });
-  input.on('history', (lines: string[]) => {
-    if (answer) lines.shift();
-    else if (file) writeHistory(file, lines);
-  });
-  const onKey = (_: string | undefined, key: Key): void => {
-    if (key.name === 'paste-start') pasting = true;
-    else if (key.name === 'paste-end') pasting = false;
-    else if (key.name === 'return' && key.meta) {
-      // Alt-Enter starts another line of the message.
-      pending += `${input.line}\n`;
-      stdout.write('\n');
-      clearLine();
-      show();
-    }
-  };
-  if (terminal) {
-    stdin.on('keypress', onKey);
+  constructor(options: MessageInputOptions) {
+    const { stdin, stdout } = process;
+    this.#input = createInterface({
+      input: stdin,
+      output: this.terminal ? stdout : undefined,
+      terminal: this.terminal,
+      historySize: HISTORY_LINES,
+      history: this.#file ? readHistory(this.#file) : [],
+      removeHistoryDuplicates: true,
+      completer: (line: string) => completions(line, options),
+    });
+    this.#input.on('line', (line) => this.#onLine(line));
+    this.#input.on('close', () => this.#onClose());
+    this.#input.on('SIGINT', options.onInterrupt);
+    // Resumes after Ctrl-Z and fg. readline has paused its input, and without an open input the
+    // program would end.
+    this.#input.on('SIGCONT', () => {
+      if (this.terminal) stdout.write(PASTE_ON);
+      this.#input.resume();
+      if (this.#waiting) this.#show();
+    });
+    this.#input.on('history', (lines: string[]) => {
+      if (this.#answer) lines.shift();
+      else if (this.#file) writeHistory(this.#file, lines);
+    });
+    if (!this.terminal) return;
+    stdin.on('keypress', this.#onKey);
     stdout.write(PASTE_ON);
   }
-  return {
-    terminal,
-    next() {
-      const message = messages.shift();
-      if (message !== undefined || ended) return Promise.resolve(message);
-      show();
-      return new Promise((resolve) => (waiting = resolve));
-    },
-    ask(question, signal) {
-      if (ended) return Promise.resolve('no');
-      clearLine();
-      input.setPrompt(question);
-      input.prompt();
-      return new Promise<string>((resolve, reject) => {
-        const unlisten = signal && onAbort(signal, () => settle(() => reject(signal.reason as Error)));
-        const settle = (act: () => void): void => {
-          answer = undefined;
-          unlisten?.();
-          act();
-        };
-        answer = (line) => settle(() => resolve(line));
-      });
-    },
-    clear() {
-      pending = '';
-      if (!terminal) return;
-      clearLine();
-      show();
-    },
-    close() {
-      if (terminal) {
-        stdin.off('keypress', onKey);
-        stdout.write(PASTE_OFF);
-      }
-      input.close();
-    },
+
+  #show(): void {
+    if (!this.terminal) return;
+    this.#input.setPrompt(this.#pending === '' ? '> ' : '. ');
+    this.#input.prompt(true); // text typed during an answer stays, with the cursor after it
+  }
+
+  /** Ctrl-E goes to the end of the line, and Ctrl-U deletes everything before the cursor. */
+  #clearLine(): void {
+    this.#input.write(null, { ctrl: true, name: 'e' });
+    this.#input.write(null, { ctrl: true, name: 'u' });
+  }
+
+  #send(message: string): void {
+    const resolve = this.#waiting;
+    this.#waiting = undefined;
+    if (resolve) resolve(message);
+    else this.#messages.push(message);
+  }
+
+  #onLine(line: string): void {
+    if (this.#answer) {
+      if (!this.#pasting) this.#answer(line);
+    } else if (this.#pasting || line.endsWith('\\')) {
+      this.#pending += `${this.#pasting ? line : line.slice(0, -1)}\n`;
+      if (this.#waiting) this.#show();
+    } else {
+      const message = this.#pending + line;
+      this.#pending = '';
+      this.#send(message);
+    }
+  }
+
+  #onClose(): void {
+    this.#ended = true;
+    this.#answer?.('no');
+    if (this.#pending !== '') this.#send(this.#pending);
+    this.#waiting?.(undefined);
+    this.#waiting = undefined;
+  }
+
+  readonly #onKey = (_: string | undefined, key: Key): void => {
+    if (key.name === 'paste-start') this.#pasting = true;
+    else if (key.name === 'paste-end') this.#pasting = false;
+    else if (key.name === 'return' && key.meta) {
+      // Alt-Enter starts another line of the message.
+      this.#pending += `${this.#input.line}\n`;
+      process.stdout.write('\n');
+      this.#clearLine();
+      this.#show();
+    }
   };
+
+  next(): Promise<string | undefined> {
+    const message = this.#messages.shift();
+    if (message !== undefined || this.#ended) return Promise.resolve(message);
+    this.#show();
+    return new Promise((resolve) => (this.#waiting = resolve));
+  }
+
+  ask(question: string, signal: AbortSignal | undefined): Promise<string> {
+    if (this.#ended) return Promise.resolve('no');
+    this.#clearLine();
+    this.#input.setPrompt(question);
+    this.#input.prompt();
+    return new Promise<string>((resolve, reject) => {
+      const unlisten = signal && onAbort(signal, () => settle(() => reject(signal.reason as Error)));
+      const settle = (act: () => void): void => {
+        this.#answer = undefined;
+        unlisten?.();
+        act();
+      };
+      this.#answer = (line) => settle(() => resolve(line));
+    });
+  }
+
+  clear(): void {
+    this.#pending = '';
+    if (!this.terminal) return;
+    this.#clearLine();
+    this.#show();
+  }
+
+  close(): void {
+    if (this.terminal) {
+      process.stdin.off('keypress', this.#onKey);
+      process.stdout.write(PASTE_OFF);
+    }
+    this.#input.close();
+  }
 }
 
 /** Asks one question at a terminal that is not being read. @throws signal.reason */

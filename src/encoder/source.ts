@@ -15,7 +15,7 @@ export interface SourceKind {
 
 /**
  * Bytes of a file: themselves, a Blob's, or those of a data: URL.
- * @throws ERR_INVALID_ARGUMENT; the kind's code for base64 that is none
+ * @throws ERR_INVALID_ARGUMENT; the kind's code for text that is not base64
  */
 export async function bytesOf(source: unknown, kind: SourceKind): Promise<Uint8Array> {
   if (source instanceof Uint8Array) return source;

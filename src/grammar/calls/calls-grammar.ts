@@ -39,10 +39,10 @@ const ANY = { type: 'object' };
 const calledTool = (name: string): string => `the tool ${JSON.stringify(name)}`;
 
 /**
- * Makes the grammar of calls. A schema that cannot be compiled spoils neither a request with other
- * tools nor one that need not call: its arguments are then any object, and `relaxed` says so.
- * @throws QuantletError ERR_GRAMMAR naming the tool, the path and the keyword, for a strict tool or
- * the only tool that an answer must call
+ * Makes the grammar of calls. If a schema cannot be compiled, the tool's arguments may be any object,
+ * and `relaxed` says so.
+ * @throws QuantletError ERR_GRAMMAR naming the tool, the path and the keyword: for a strict tool, or
+ * for the only tool that an answer must call
  */
 export function* callsGrammarWork(format: CallsFormat, vocabulary: GrammarVocabulary): Work<Grammar> {
   const writer = new NodeWriter(new Languages(), true);

@@ -54,7 +54,7 @@ export class ValueGbnf implements PartWriter {
     return name;
   }
 
-  /** The shared rule with the same values; undefined if there is none. */
+  /** The shared rule with the same values, if there is one. */
   #sharedNameOf(rule: Rule): string | undefined {
     const [alternative, ...others] = this.#rules.alternativesOf(rule);
     if (others.length > 0) return undefined;
