@@ -41,8 +41,8 @@ const calledTool = (name: string): string => `the tool ${JSON.stringify(name)}`;
 /**
  * Makes the grammar of calls. If a schema cannot be compiled, the tool's arguments may be any object,
  * and `relaxed` says so.
- * @throws QuantletError ERR_GRAMMAR naming the tool, the path and the keyword: for a strict tool, or
- * for the only tool that an answer must call
+ * @throws QuantletError ERR_GRAMMAR naming tool, path and keyword, if the tool is strict or must be
+ * called
  */
 export function* callsGrammarWork(format: CallsFormat, vocabulary: GrammarVocabulary): Work<Grammar> {
   const writer = new NodeWriter(new Languages(), true);
