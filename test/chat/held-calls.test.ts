@@ -92,3 +92,30 @@ describe('noise that the grammar holds', () => {
       }
   });
 });
+
+it('values that the notation cannot write are not begun', () => {
+  const { format } = createChatTemplate('{{ messages[0].content }}]<]minimax[>[ <mm:think></mm:think>', { bos: '<s>', eos: '</s>' });
+  const unwritable = { type: 'object', properties: { a: { type: 'integer' }, 'b c': { type: 'null' } }, required: ['a', 'b c'] };
+  const parameters = {
+    type: 'object',
+    properties: {
+      list: { type: 'array', items: { anyOf: [unwritable, { type: 'boolean' }] } },
+      never: unwritable,
+      nested: { type: 'object', properties: { inner: unwritable, n: { type: 'integer' } }, required: ['n'] },
+      constant: { enum: [{ a: 1, '': 2 }, 7] },
+    },
+    additionalProperties: false,
+  };
+  const held = heldCalls(format, [tool('act', parameters)], { several: false, section: true, prompt: '', begun: '' })!;
+  const grammar = atOnce(callsGrammarWork(held, vocabulary));
+  const matcher = createMatcher({ schema: parameters });
+  for (let seed = 0; seed < 200; seed++) {
+    grammar.reset();
+    const text = walkCalls(grammar, vocabulary, closersOf(held), seeded(seed), 20);
+    const { toolCalls } = parseAnswer(format, text, { tools: [tool('act', parameters)] });
+    expect(
+      toolCalls.map((call) => matcher.accepts(call.arguments)),
+      text,
+    ).toEqual([true]);
+  }
+});

@@ -135,7 +135,7 @@ class CallNodes {
     const { rules, root } = tool;
     const { values, object = values.objectForm() } = this.#form(tool, form);
     const writable = objectsOf(rules, root).filter(({ names }) =>
-      names.every(({ name, required }) => !required || object.spell(name).length > 0),
+      names.every(({ name, required, rule }) => !required || object.spell(name, rule).length > 0),
     );
     if (writable.length === 0 && tool.schema !== ANY) return this.#arguments(this.#relaxed(tool), form);
     return this.#writer.split(writable.map((shape) => values.object(shape, object)));

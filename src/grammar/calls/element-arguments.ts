@@ -21,6 +21,8 @@ export class ElementArguments {
   readonly #mark: string;
   readonly #readable: Readable;
   readonly #outside: Regex;
+  /** Rules whose values are being looked at. */
+  readonly #open = new Set<Rule>();
 
   constructor(rules: Rules, values: ValueNodes, marks: Marks, mark: string) {
     this.#rules = rules;
@@ -41,7 +43,7 @@ export class ElementArguments {
       nonEmpty: kinds.has('string'),
       ...this.#around(),
       before: (next) => this.#marks.text(`${this.#mark}<`, next),
-      spell: (name) => (/^[^<>"/\s]+$/.test(name) && !(name === ITEM && kinds.has('array')) ? [name] : []),
+      spell: (name, rule) => (this.#isTag(name, kinds) && this.#canWrite(rule, within(schema, name)) ? [name] : []),
       others: () => undefined,
       colon: (next) => this.#values.writer.text('>', next),
       value: (rule, name) => this.#element(rule, within(schema, name!), name!),
@@ -54,6 +56,7 @@ export class ElementArguments {
       // Without elements, an object or a text would be read.
       nonEmpty: kinds.has('string') || kinds.has('object'),
       ...this.#around(),
+      canWrite: (rule, index) => this.#canWrite(rule, within(schema, index)),
       item: (rule, index) => this.#marks.text(begin, this.#element(rule, within(schema, index), ITEM)),
       listed: (json) => `${begin}${json.startsWith('"') ? (JSON.parse(json) as string) : json}${end}`,
     };
@@ -62,6 +65,45 @@ export class ElementArguments {
   #around(): Pick<ArrayForm, 'open' | 'comma' | 'close'> {
     const same = (next: number): number => next;
     return { open: same, comma: same, close: same };
+  }
+
+  #isTag(name: string, kinds: ReadonlySet<ValueKind>): boolean {
+    return /^[^<>"/\s]+$/.test(name) && !(name === ITEM && kinds.has('array'));
+  }
+
+  /** True if some value of a rule can be written. A value inside a value of the same rule counts as none. */
+  #canWrite(rule: Rule, schema: Subschema): boolean {
+    if (this.#open.has(rule)) return false;
+    this.#open.add(rule);
+    const { kinds } = typesOf(schema);
+    const can = this.#rules.alternativesOf(rule).some((alternative) => this.#canWriteOne(alternative, schema, kinds));
+    this.#open.delete(rule);
+    return can;
+  }
+
+  #canWriteOne(alternative: Alternative, schema: Subschema, kinds: ReadonlySet<ValueKind>): boolean {
+    const { numbers, object, array } = alternative;
+    const allowed = this.#values.kindsOf(alternative) & bitsOf(kinds);
+    if (allowed & (PLAIN & ~KIND.number) || (allowed & KIND.number && numbers)) return true;
+    if (allowed & KIND.string && this.#stringsOf(alternative, kinds) !== this.#rules.expander.languages.none) return true;
+    if (allowed & KIND.object && object?.hasValue()) {
+      const fits = (i: number): boolean => {
+        const { name, rule } = object.names[i];
+        return this.#isTag(name, kinds) && this.#canWrite(rule, within(schema, name));
+      };
+      const needed = object.needed(new Set());
+      const rest = kinds.has('string') && needed.length === 0 ? object.names.some((_, i) => fits(i)) : true;
+      if (rest && needed.every(fits)) return true;
+    }
+    if (!(allowed & KIND.array && array?.hasValue())) return false;
+    const least = Math.max(array.min, kinds.has('string') || kinds.has('object') ? 1 : 0);
+    const fits = (i: number): boolean => array.at(i).some(({ rule }) => rule.productive && this.#canWrite(rule, within(schema, i)));
+    return array.texts !== undefined || Array.from({ length: Math.min(least, array.prefix.length + 1) }, (_, i) => i).every(fits);
+  }
+
+  /** Bare texts that are read as strings of an alternative. */
+  #stringsOf({ string }: Alternative, kinds: ReadonlySet<ValueKind>): Regex {
+    return this.#rules.expander.languages.all([string, this.#readable.strings(kinds), this.#outside]);
   }
 
   /** The content of an element, and its end. */
@@ -74,17 +116,14 @@ export class ElementArguments {
 
   #content(alternative: Alternative, schema: Subschema, kinds: ReadonlySet<ValueKind>, end: number): number[] {
     const { writer } = this.#values;
-    const { string, object, array } = alternative;
+    const { object, array } = alternative;
     const allowed = this.#values.kindsOf(alternative) & bitsOf(kinds);
     const starts = this.#values.alternative(alternative, allowed & PLAIN);
     if (allowed & KIND.object && object?.hasValue())
       starts.push(new ObjectNodes(this.#values, object, this.objectForm(schema, kinds)).start);
     if (allowed & KIND.array && array?.hasValue()) starts.push(writeArray(this.#values, array, this.#arrayForm(schema, kinds)));
     const nodes = starts.map((start) => writer.call(start, end));
-    if (allowed & KIND.string) {
-      const { languages } = this.#rules.expander;
-      nodes.push(writer.bare(languages.all([string, this.#readable.strings(kinds), this.#outside]), end));
-    }
+    if (allowed & KIND.string) nodes.push(writer.bare(this.#stringsOf(alternative, kinds), end));
     return nodes;
   }
 }

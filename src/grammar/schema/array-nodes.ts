@@ -28,6 +28,7 @@ export function writeArray(values: ValueWriter, shape: ArrayShape, form: ArrayFo
   const itemsAfter = (items: Items): number[] =>
     states
       .next(items)
+      .filter(({ item }) => typeof item === 'string' || form.canWrite?.(item, items.length) !== false)
       .map(({ item, after: then }) =>
         typeof item === 'string' ? writer.text(form.listed(item), after(then)) : writer.call(form.item(item, items.length), after(then)),
       );

@@ -28,6 +28,8 @@ export class ObjectNodes {
   /** Names as the form writes them, in order of their bytes, each with its index. */
   readonly #keys: readonly { readonly bytes: Uint8Array; readonly index: number }[];
   readonly #others: readonly { readonly values: Values; readonly key: number }[];
+  /** Indices of the listed names that can be written. */
+  readonly #writable: ReadonlySet<number>;
   /** Largest count that makes a difference. */
   readonly #most: number;
   /** True if a name depends on no other, and the number of properties has no limits. */
@@ -41,11 +43,15 @@ export class ObjectNodes {
     this.#ordered = values.style.ordered;
     const { names, min, max } = shape;
     this.#most = max === Infinity ? min : max;
-    this.#isFree = !shape.hasDependents && min === 0 && max === Infinity;
     const encoder = new TextEncoder();
     this.#keys = names
-      .flatMap(({ name, rule }, index) => (rule.productive ? form.spell(name).map((key) => ({ bytes: encoder.encode(key), index })) : []))
+      .flatMap(({ name, rule }, index) =>
+        rule.productive ? form.spell(name, rule).map((key) => ({ bytes: encoder.encode(key), index })) : [],
+      )
       .sort((a, b) => compareBytes(a.bytes, b.bytes));
+    this.#writable = new Set(this.#keys.map(({ index }) => index));
+    const isPossible = shape.needed(new Set()).every((i) => this.#writable.has(i));
+    this.#isFree = isPossible && !shape.hasDependents && min === 0 && max === Infinity;
     this.#others = shape.othersThat(values.style.closed).flatMap((other) => {
       const key = form.others(other.language);
       return key === undefined ? [] : [{ values: other, key }];
@@ -89,11 +95,11 @@ export class ObjectNodes {
   #canEnd({ names, last, needed }: Seen, count: number): boolean {
     const { max, min, names: listed } = this.#shape;
     if (count + needed.length > max) return false;
-    if (needed.some((i) => !listed[i].rule.productive || (this.#ordered && i < last))) return false;
+    const isLate = (i: number): boolean => this.#ordered && i < last;
+    if (needed.some((i) => !this.#writable.has(i) || isLate(i))) return false;
     if (count >= min || this.#others.length > 0) return true;
-    const comes = (i: number): boolean => names.has(i) || (listed[i].rule.productive && !(this.#ordered && i < last));
-    const writable = new Set(this.#keys.map(({ index }) => index));
-    const left = [...writable].filter((index) => !names.has(index) && comes(index) && listed[index].requires.every(comes));
+    const comes = (i: number): boolean => names.has(i) || (this.#writable.has(i) && !isLate(i));
+    const left = [...this.#writable].filter((index) => !names.has(index) && comes(index) && listed[index].requires.every(comes));
     return count + left.length >= min;
   }
 

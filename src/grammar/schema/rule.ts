@@ -41,8 +41,8 @@ export interface ObjectForm {
   close(next: number): number;
   /** What stands before a name. */
   before(next: number): number;
-  /** Spellings of a listed name; none if it cannot be written. */
-  spell(name: string): readonly string[];
+  /** Spellings of a listed name; none if it, or every value of its rule, cannot be written. */
+  spell(name: string, rule: Rule): readonly string[];
   /** The rule for the other names, of a language; undefined: they cannot be written. */
   others(language: Regex): number | undefined;
   /** What stands between a name and its value. */
@@ -58,6 +58,8 @@ export interface ArrayForm {
   open(next: number): number;
   comma(next: number): number;
   close(next: number): number;
+  /** False for an item none of whose values can be written. Default true. */
+  canWrite?(rule: Rule, index: number): boolean;
   /** The rule for the values of an item, and what stands around them. */
   item(rule: Rule, index: number): number;
   /** Text of an item that is one JSON value. */
