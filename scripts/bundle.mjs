@@ -77,12 +77,16 @@ async function chunksOf(rolldown) {
     preserveEntrySignatures: 'allow-extension',
     transform: { define: { QUANTLET_VERSION: JSON.stringify(JSON.parse(readFileSync('package.json', 'utf8')).version) } },
   });
-  /** Modules that the named ones import, directly or not, except by import(). */
-  const reached = (names, context) => {
+  /** Modules that the named ones import, directly or not; `later`: by import() too. */
+  const reached = (names, context, later = false) => {
     const found = new Set(names.map(pathOf));
-    for (const id of found) for (const imported of context.getModuleInfo(id)?.importedIds ?? []) found.add(imported);
+    for (const id of found) {
+      const { importedIds = [], dynamicallyImportedIds = [] } = context.getModuleInfo(id) ?? {};
+      for (const imported of later ? [...importedIds, ...dynamicallyImportedIds] : importedIds) found.add(imported);
+    }
     return found;
   };
+  const anywhere = entries.filter((name) => !FOR_NODE.includes(name));
   let sets;
   const groupOf = (id, context) => {
     sets ??= {
@@ -90,12 +94,12 @@ async function chunksOf(rolldown) {
       // use it.
       first: reached(['cli'], context),
       run: reached(RUN, context),
-      anywhere: reached(
-        entries.filter((name) => !FOR_NODE.includes(name)),
-        context,
-      ),
+      anywhere: reached(anywhere, context),
+      // Pages import these when they need them, so they must not bring the command line along.
+      later: reached(anywhere, context, true),
     };
-    return !sets.run.has(id) || sets.first.has(id) ? null : sets.anywhere.has(id) ? 'engine' : 'run';
+    if (!sets.run.has(id) || sets.first.has(id)) return null;
+    return sets.anywhere.has(id) ? 'engine' : sets.later.has(id) ? null : 'run';
   };
   const { output } = await bundle.generate({
     dir: 'dist',

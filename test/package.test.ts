@@ -36,7 +36,7 @@ const MAX_TARBALL = 1_200_000;
  * split, and everything in one file.
  */
 const MAX_FIRST_LOAD = 150_000;
-const MAX_ONE_FILE = 450_000;
+const MAX_ONE_FILE = 480_000;
 
 /** Order in which runtimes must find the conditions: the first match wins. */
 const CONDITIONS = ['types', 'workerd', 'edge-light', 'browser', 'node', 'default'];

@@ -117,7 +117,7 @@ export const chat: Command = {
       try {
         checkModel(model);
         const mcp = await readyHost(servers);
-        const tools = mcp?.toolsFor(model, options.responseFormat !== undefined);
+        const tools = mcp?.toolsFor(model);
         const asked = { model, system, once, images, style, mcp, chat: { ...options, ...(tools ? { tools } : {}) } };
         return await (goesOn ? talk(values, asked, signal) : answerOnce(values, asked, signal));
       } finally {

@@ -149,7 +149,7 @@ const UNFIT: readonly QuantletErrorCode[] = [
  */
 export function unfitNote(error: unknown): string {
   if (!(error instanceof QuantletError) || !UNFIT.includes(error.code)) throw error;
-  return `the model takes no images or sounds, because the projector in its repository cannot be used: ${error.message}; mmproj: false leaves it out`;
+  return `the model takes neither images nor sounds, because the projector in its repository cannot be used: ${error.message}; mmproj: false leaves it out`;
 }
 
 /** Refuses options that change sequences in ways that images cannot follow yet. */

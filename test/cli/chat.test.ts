@@ -66,7 +66,7 @@ describe('pictures', () => {
     const none = await runCli(['chat', '-m', shippedModel, '--chat-template-file', template, ...base], {
       input: `/image ${picture}\nHi\n`,
     });
-    expect([none.code, none.stderr]).toEqual([0, expect.stringMatching(/sees no images.*--mmproj FILE/)]);
+    expect([none.code, none.stderr]).toEqual([0, expect.stringMatching(/takes neither images nor sounds.*--mmproj FILE/)]);
     const text = writeTo(folder, 'no-picture.png', 'This is no picture.');
     const bad = await runCli(['chat', ...seeing, ...base], { input: `/image ${text}\n/image\nHi\n` });
     expect([bad.code, bad.stderr]).toEqual([0, expect.stringMatching(/ERR_IMAGE_INVALID/)]);

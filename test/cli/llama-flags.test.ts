@@ -55,7 +55,7 @@ describe('every flag of the ten tools', () => {
   it('what is not supported says what to do instead; underscores are dashes; other commands refuse them', async () => {
     const run = COMMANDS.find(({ name }) => name === 'run')!;
     const { code, stderr } = await runCli(['run', '-p', 'x', '--video', 'x.mp4']);
-    expect([code, stderr]).toEqual([2, 'quantlet: --video is not supported here: quantlet reads text and images only (ERR_USAGE)\n']);
+    expect([code, stderr]).toEqual([2, 'quantlet: --video is not supported here: quantlet reads no films (ERR_USAGE)\n']);
     expect(parseFlags(['--ctx_size', '64', '--n_gpu_layers', '3'], run.flags, 'run').values).toEqual({ ctx: 64 });
     const { message } = await failure(() => Promise.resolve(parseFlags(['-ngl', '3'], ['json'])));
     expect(message).toMatch(/unknown flag -ngl/);

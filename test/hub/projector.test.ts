@@ -111,7 +111,9 @@ describe('hf:OWNER/REPO', () => {
     const { load } = await repository(files);
     await using model = await load('hf:org/repo', options);
     expect([model.modalities.vision, model.warnings]).toEqual([false, [expect.stringMatching(why)]]);
-    expect(model.warnings[0]).toMatch(/^the model sees no images, because the projector in its repository cannot be used: .*mmproj: false/);
+    expect(model.warnings[0]).toMatch(
+      /^the model takes neither images nor sounds, because the projector in its repository cannot be used: .*mmproj: false/,
+    );
     expect((await model.generate('a', { maxTokens: 2 }).result()).ids).toHaveLength(2);
   });
 

@@ -1,6 +1,5 @@
 /** The MCP servers of a chat: their tools, as tools of model.chat(), and what is shown of them. */
 import { ToolParts, offeredTools, textOfParts, type ToolDefinition, type ToolSet } from '../../chat/tools.ts';
-import { createMatcher } from '../../grammar/matcher.ts';
 import type { Model } from '../../model.ts';
 import { printable } from '../../printable.ts';
 import { serversOf, type McpFlags, type ServerConfig } from './config.ts';
@@ -20,11 +19,8 @@ export interface McpHost {
   readonly greeting: string;
   /** Problems of servers and tools, for people. */
   readonly warnings: readonly string[];
-  /**
-   * The tools for model.chat().
-   * @param constrained calls are written under a grammar made of all schemas
-   */
-  toolsFor(model: Model, constrained: boolean): ToolSet;
+  /** The tools for model.chat(). */
+  toolsFor(model: Model): ToolSet;
   askWith(ask: Ask): void;
   /** The list of servers and tools. */
   describe(): string;
@@ -90,8 +86,7 @@ function hostOf(configs: readonly ServerConfig[], started: readonly PromiseSettl
   return {
     greeting: `${plural(tools.length, 'tool')} of ${plural(configs.length, 'MCP server')}; /mcp lists them.\n`,
     warnings: warnings.map(printable),
-    toolsFor: (model, constrained) =>
-      Object.fromEntries(tools.map((named) => [named.name, definitionOf(named, permission, model, constrained)])),
+    toolsFor: (model) => Object.fromEntries(tools.map((named) => [named.name, definitionOf(named, permission, model)])),
     askWith: (ask) => permission.askWith(ask),
     describe: () => describeServers(configs, connections, failed, tools, permission),
   };
@@ -117,12 +112,12 @@ function namedTools(connections: readonly Connection[], warnings: string[]): Nam
   );
 }
 
-function definitionOf({ tool, connection }: NamedTool, permission: Permission, model: Model, constrained: boolean): ToolDefinition {
+function definitionOf({ tool, connection }: NamedTool, permission: Permission, model: Model): ToolDefinition {
   const { server } = connection;
   const most = Math.floor(model.contextLength * RESULT_SHARE);
   return {
     ...(tool.description === undefined ? {} : { description: tool.description }),
-    parameters: constrained && !isHeld(tool.schema) ? { type: 'object' } : tool.schema,
+    parameters: tool.schema,
     async execute(args: object, { signal }) {
       note(`[${server}/${tool.name} ${JSON.stringify(args)}]`);
       if (!(await permission.decide(server, tool.name, signal))) {
@@ -147,16 +142,6 @@ function definitionOf({ tool, connection }: NamedTool, permission: Permission, m
 
 /** A failure that the tool itself reports, and that has been shown. */
 class ToolFailure extends Error {}
-
-/** True if the grammar of a schema can be made. */
-function isHeld(schema: object): boolean {
-  try {
-    createMatcher({ schema });
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** Writes about tools: on stdout to a person, otherwise on stderr, because stdout has the answer. */
 const write = (text: string): void => void (process.stdout.isTTY ? process.stdout : process.stderr).write(`${text}\n`);

@@ -21,7 +21,7 @@ const tools = {
     { name: 'validator', inputSchema: { '~standard': { vendor: 'x' } } },
     { name: 'list', inputSchema: [] },
     { name: 'large', description: 'x'.repeat(MB), inputSchema: { type: 'object' } },
-    { name: 'names', inputSchema: { type: 'object', properties: { ['x'.repeat(2000)]: {} } } },
+    { name: 'names', inputSchema: { type: 'object', properties: { a: false }, required: ['a'] } },
     { name: 'output', inputSchema: { type: 'object' }, outputSchema: { type: 'nonsense', pattern: '(' } },
     { name: 'good', inputSchema: { type: 'object' } },
     { name: 'goo.d', inputSchema: { type: 'object' } },
