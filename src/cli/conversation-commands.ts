@@ -22,6 +22,7 @@ export const COMMANDS = {
   undo: ['', 'take back the last message and its answer'],
   file: ['FILE', 'put the text of a file before the next message'],
   image: ['FILE', 'put an image (PNG or JPEG) before the next message, if the model sees images'],
+  audio: ['FILE', 'put a sound (WAV) before the next message'],
   save: ['FILE', 'write the conversation as JSON messages (chat.json)'],
   load: ['FILE', 'continue a saved conversation (chat.json)'],
   mcp: ['', 'list MCP servers and their tools (--mcp-servers-config)'],
@@ -45,9 +46,9 @@ A line that ends in \\ continues in the next one, and so does Alt-Enter; what is
 `;
 
 /** Commands that take a path, with their aliases. */
-export const PATH_COMMANDS = ['file', 'read', 'image', 'save', 'load'] as const;
+export const PATH_COMMANDS = ['file', 'read', 'image', 'audio', 'save', 'load'] as const;
 /** Verbs of commands whose names do not say what they do with a file. */
-const VERBS: { readonly [name in CommandName]?: string } = { file: 'read', image: 'read' };
+const VERBS: { readonly [name in CommandName]?: string } = { file: 'read', image: 'read', audio: 'read' };
 const DEFAULT_FILE = 'chat.json';
 /** Number of characters that /undo shows of the message it removes. */
 const SHOWN = 60;
@@ -74,12 +75,8 @@ const RUN: { readonly [name in CommandName]: (conversation: Conversation, rest: 
     conversation.addText(`${withoutLastBreak(text)}\n\n`);
     say(`${text.length} characters of ${path} will go before the next message.`);
   },
-  async image(conversation, path) {
-    if (path === '') return say('Which one? /image FILE');
-    const image = await readWhole(path, interrupt.signal);
-    await conversation.addImage(image);
-    say(`The image ${path} will go before the next message.`);
-  },
+  image: (conversation, path) => addMedia('image', conversation, path),
+  audio: (conversation, path) => addMedia('audio', conversation, path),
   async save(conversation, path) {
     const bytes = new TextEncoder().encode(`${exactJson(conversation.messages, 2)}\n`);
     const output = path || DEFAULT_FILE;
@@ -106,6 +103,13 @@ const RUN: { readonly [name in CommandName]: (conversation: Conversation, rest: 
   exit() {},
 };
 
+/** Puts a file before the next message. Its bytes say whether it is an image or a sound. */
+async function addMedia(name: 'image' | 'audio', conversation: Conversation, path: string): Promise<void> {
+  if (path === '') return say(`Which one? /${name} FILE`);
+  await conversation.addImage(await readWhole(path, interrupt.signal));
+  say(`The ${name === 'image' ? 'image' : 'sound'} ${path} will go before the next message.`);
+}
+
 function forget(conversation: Conversation, kept: ChatMessage[]): void {
   if (conversation.messages.some(({ role }) => role !== 'system')) say('The conversation is forgotten.');
   conversation.messages = kept;
@@ -122,7 +126,7 @@ export async function runCommand(conversation: Conversation, line: string): Prom
       if (error.syscall === undefined) throw error;
       conversation.complain(new Error(`cannot ${VERBS[name] ?? name} ${rest || DEFAULT_FILE}: ${whyNot(error)}`));
     });
-  else if (/^(audio|video)$/.test(word)) say(`There is no ${word} here: models read text and images. /image reads a picture.`);
+  else if (word === 'video') say('There is no /video here. /image reads a picture, /audio a sound.');
   else say(`There is no command /${word}; /help lists them.`);
   return true;
 }

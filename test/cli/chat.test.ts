@@ -3,9 +3,11 @@
  * `script` is installed.
  */
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, readFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { audioFile } from '../audio/projector-file.ts';
+import { wavFile } from '../audio/wav-file.ts';
 import { at, cliPath, llamaModel, runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
 import { bytesOf } from '../vision/golden.ts';
 import { hasTerminal, inTerminal, shellLine } from './terminal.ts';
@@ -71,6 +73,26 @@ describe('pictures', () => {
     const bad = await runCli(['chat', ...seeing, ...base], { input: `/image ${text}\n/image\nHi\n` });
     expect([bad.code, bad.stderr]).toEqual([0, expect.stringMatching(/ERR_IMAGE_INVALID/)]);
     expect(bad.stdout).toContain('Which one? /image FILE');
+  });
+
+  it('/audio puts a sound before the next message', async () => {
+    const mmproj = join(folder, 'mmproj-sound.gguf');
+    writeFileSync(mmproj, audioFile('ultravox'));
+    const sound = join(folder, 'sound.wav');
+    writeFileSync(sound, wavFile(Array.from({ length: 3000 }, (_, i) => Math.sin(i / 9))));
+    const file = join(folder, 'heard.json');
+    const hearing = ['-m', at('test/golden/vision/idefics3.gguf'), '--mmproj', mmproj, '--chat-template-file', template];
+    const { code, stdout, stderr } = await runCli(['chat', ...hearing, ...base], {
+      input: `/audio ${sound}\nWhat?\n/save ${file}\n/audio ${picture}\n/audio\n`,
+    });
+    expect([code, stderr]).toEqual([0, expect.stringMatching(/projector of the model is for sounds/)]);
+    expect(stdout).toContain('The sound');
+    expect(stdout).toContain('Which one? /audio FILE');
+    const data = readFileSync(sound).toString('base64');
+    expect(saved('heard.json')[0].content).toEqual([
+      { type: 'input_audio', input_audio: { data, format: 'wav' } },
+      { type: 'text', text: 'What?' },
+    ]);
   });
 
   it('markers of -p say where pictures are, under the name of llama-mtmd-cli too', async () => {
