@@ -78,7 +78,7 @@ const kb = (n) => `${(n / 1000).toFixed(0)} KB`;
 const gzipped = (file) => gzipSync(readFileSync(file), { level: 9 }).length;
 /** Budgets, gzipped: what a page loads first, and everything in one file. */
 const FIRST_LOAD = 150_000;
-const ONE_FILE = 450_000;
+const ONE_FILE = 480_000;
 
 /** Gzipped bytes of a folder's `entry` and of all files that it imports statically. */
 function firstLoad(folder, entry) {

@@ -107,7 +107,7 @@ async function agents(chat) {
 
 const langchainOpenAI = (options) => {
   const configuration = { baseURL: `${url}/v1` };
-  return new ChatOpenAI({ model, apiKey: 'key', temperature: 0, maxTokens: 60, maxRetries: 0, configuration, ...options });
+  return new ChatOpenAI({ model, apiKey: 'key', temperature: 0, maxTokens: 120, maxRetries: 0, configuration, ...options });
 };
 
 /** @param options.choosesTools whether the library sends tool_choice */
