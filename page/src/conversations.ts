@@ -26,7 +26,7 @@ export interface Conversation {
   readonly versions: ReadonlySignal<Children>;
   /** Stops the answer that this tab is writing. */
   readonly running: Signal<AbortController | undefined>;
-  /** How much the running answer's model has read; undefined if it does not say. */
+  /** Progress of reading the prompt of the running answer; undefined if the model does not tell it. */
   readonly reading: Signal<ReadingPart | undefined>;
   /** The answer at the end of the path, while another tab writes it. */
   readonly elsewhere: ReadonlySignal<Message | undefined>;

@@ -6,7 +6,7 @@ import { messagesOf } from './prompt.ts';
 import { promptOf, type UiMessage } from './ui-messages.ts';
 import { toolSetOf, type TransportTool } from './ui-tools.ts';
 
-/** What the transport needs of a model. Models of loadModel have it. */
+/** The part of a model that the transport needs. Models of loadModel have it. */
 export interface ChatModel {
   chat(messages: readonly ChatMessage[], options?: ModelChatOptions): Chat;
 }

@@ -129,7 +129,7 @@ export const chat: Command = {
   },
 };
 
-/** What chat answers, and how. */
+/** The conversation that chat answers, and its settings. */
 interface Asked {
   readonly model: Model;
   readonly system: string | undefined;

@@ -44,7 +44,7 @@ export async function showAnswer<E extends ChatEvent | ModelChatEvent>(
     for await (const event of answer) {
       onEvent(event);
       if (event.type === 'toolCall') {
-        // What is written about the call begins on a line of its own.
+        // The text about a call begins on a line of its own.
         if (reasoning) paint(PLAIN);
         if (reasoning || begun) stdout.write('\n');
         reasoning = false;

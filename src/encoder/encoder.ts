@@ -58,7 +58,7 @@ export function planBytes(
   return 4 * tokens * (14 * nEmbd + 3 * nFf + 3 * inputs) + (64 << 20);
 }
 
-/** How an input is encoded. Inputs with the same key have the same graph. */
+/** The graph that encodes an input. Inputs with the same key have the same graph. */
 export interface EncoderGraph {
   readonly key: string;
   /** f32 dimensions of the input. */

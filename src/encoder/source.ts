@@ -2,14 +2,14 @@
 import { QuantletError, tell, type QuantletErrorCode } from '../errors.ts';
 import { sha256 } from '../sha256.ts';
 
-/** What a source is, for its errors. */
+/** A kind of source, for its errors. */
 export interface SourceKind {
   /** "an image", "a sound" */
   readonly name: string;
   readonly code: QuantletErrorCode;
   /** Files that are read. */
   readonly files: string;
-  /** What else may be given. */
+  /** Other forms that may be given. */
   readonly others: string;
 }
 

@@ -69,7 +69,7 @@ export interface VitOptions {
   readonly layers?: number;
   /** Called with the states after each layer. */
   readonly after?: (x: Tensor, layer: number) => void;
-  /** What is done before the last norm. Default: nothing. */
+  /** Work before the last norm. Default: none. */
   readonly last?: (x: Tensor) => Tensor;
 }
 
@@ -80,7 +80,7 @@ export class Transformer<P extends TransformerParams = TransformerParams> {
   readonly p: P;
   protected readonly source: WeightSource;
   private readonly kind: TransformerKind;
-  /** What the names of the layers' tensors begin with: `v.` or `a.`. */
+  /** Beginning of the names of the layers' tensors: `v.` or `a.`. */
   private readonly prefix: string;
 
   constructor(p: P, kind: TransformerKind, source: WeightSource, prefix: string) {

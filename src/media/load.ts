@@ -32,7 +32,7 @@ export interface LoadedMedia {
   dispose(): Promise<void>;
 }
 
-/** What the encoders of a file make ready. */
+/** The encoders of a file, ready to encode. */
 interface Encoders {
   readonly seeing: { readonly projector: Projector; readonly encoder: ImageEncoder } | undefined;
   readonly hearing: { readonly projector: AudioProjector; readonly encoder: Encoder; readonly Hearing: typeof Hearing } | undefined;

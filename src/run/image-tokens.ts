@@ -97,7 +97,7 @@ export interface AudioBufferLike {
 /** A sound: the bytes of a WAV file, a Blob of it, a data: URL, samples, or an AudioBuffer. */
 export type AudioSource = Uint8Array | ArrayBuffer | Blob | string | URL | AudioSamples | AudioBufferLike;
 
-/** What stands in a prompt besides text. Files that are sounds by their first bytes are sounds wherever they stand. */
+/** An image or a sound in a prompt. Files that are sounds by their first bytes are sounds wherever they stand. */
 export type MediaSource = ImageSource | { readonly audio: AudioSource };
 
 /** Kinds of input besides text that a model takes. */

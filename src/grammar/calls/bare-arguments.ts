@@ -100,7 +100,7 @@ export class BareArguments implements ObjectForm {
     return nodes;
   }
 
-  /** What stands between a name and a value of a type. */
+  /** Text between a name and a value of a type. */
   #head(type: ValueKind, next: number): number {
     const { attribute, keyed, value } = this.#syntax;
     const word = attribute === 'string' ? type === 'string' : type;

@@ -164,7 +164,7 @@ export class ObjectNodes {
     return writer.lazy(() => writer.text(bytes.subarray(at), this.#value(named, this.#withName(seen, index), named.name)));
   }
 
-  /** What follows a name: its value, then the rest of the object. */
+  /** The nodes after a name: its value, then the rest of the object. */
   #value({ rule, witnesses }: Values, next: Seen, name: string | undefined): number {
     const { writer } = this.#values;
     const after = (value: typeof rule, found: number): number => {

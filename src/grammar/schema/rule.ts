@@ -39,13 +39,13 @@ export interface ObjectForm {
   open(next: number): number;
   comma(next: number): number;
   close(next: number): number;
-  /** What stands before a name. */
+  /** Text before a name. */
   before(next: number): number;
   /** Spellings of a listed name; none if it, or every value of its rule, cannot be written. */
   spell(name: string, rule: Rule): readonly string[];
   /** The rule for the other names, of a language; undefined: they cannot be written. */
   others(language: Regex): number | undefined;
-  /** What stands between a name and its value. */
+  /** Text between a name and its value. */
   colon(next: number): number;
   /** The rule for the values of a name, and what ends them. */
   value(rule: Rule, name: string | undefined): number;
