@@ -8,3 +8,12 @@ export function onAbort(signal: AbortSignal, act: () => void): () => void {
   else signal.addEventListener('abort', act, { once: true });
   return () => signal.removeEventListener('abort', act);
 }
+
+/** The result of a promise, or a rejection with signal.reason if the signal aborts first. */
+export function orAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return work;
+  return new Promise((resolve, reject) => {
+    const unlisten = onAbort(signal, () => reject(signal.reason as Error));
+    work.then(resolve, reject).finally(unlisten);
+  });
+}

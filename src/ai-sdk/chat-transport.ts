@@ -1,5 +1,5 @@
 /** A transport of the AI SDK's useChat() to a model in the same page, without a server. */
-import { onAbort } from '../abort.ts';
+import { orAborted } from '../abort.ts';
 import type { Chat, ChatResult, ModelChatEvent, ModelChatOptions } from '../chat/generation.ts';
 import type { ChatMessage } from '../chat/messages.ts';
 import { messagesOf } from './prompt.ts';
@@ -105,15 +105,6 @@ async function* answerChunks(
   } catch (error) {
     yield signal?.aborted ? { type: 'abort' } : { type: 'error', errorText: error instanceof Error ? error.message : String(error) };
   }
-}
-
-/** Rejects with signal.reason if the signal aborts first. */
-function orAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (!signal) return work;
-  return new Promise((resolve, reject) => {
-    const unlisten = onAbort(signal, () => reject(signal.reason as Error));
-    work.then(resolve, reject).finally(unlisten);
-  });
 }
 
 /** Chunks of the events of an answer, with a step for each round of calls. */

@@ -4,7 +4,7 @@
  */
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import { onAbort } from '../../abort.ts';
+import { onAbort, orAborted } from '../../abort.ts';
 import { isRecord } from '../../chat/json.ts';
 import { QuantletError } from '../../errors.ts';
 import { packageVersion } from '../version.ts';
@@ -96,12 +96,14 @@ export async function connect(sdk: Sdk, config: ServerConfig, signal: AbortSigna
   const late = AbortSignal.timeout(startMs);
   const limit = AbortSignal.any([signal, late]);
   try {
-    const tools = await beforeAbort(limit, async () => {
+    const start = async (): Promise<Pick<Connection, 'tools' | 'warnings'>> => {
       const connected = client.connect(transport, { timeout: startMs });
       forget = killAtExit(pid?.());
       await connected;
       return listTools(sdk, client, limit);
-    });
+    };
+    // The SDK waits without limit in some places.
+    const tools = await orAborted(start(), limit);
     return {
       server: config.name,
       ...tools,
@@ -130,17 +132,6 @@ export async function connect(sdk: Sdk, config: ServerConfig, signal: AbortSigna
 
 /** Results of tools are not checked against schemas of the server: a hostile pattern could take for ever. */
 const unchecked = { getValidator: () => (input: unknown) => ({ valid: true as const, data: input as never, errorMessage: undefined }) };
-
-/** Rejects with signal.reason if the signal aborts first. The SDK waits without limit in some places. */
-async function beforeAbort<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  let unlisten = (): void => {};
-  const aborted = new Promise<never>((_, reject) => (unlisten = onAbort(signal, () => reject(signal.reason as Error))));
-  try {
-    return await Promise.race([work(), aborted]);
-  } finally {
-    unlisten();
-  }
-}
 
 /**
  * Gives a request a signal of its own. The SDK leaves its listener on the signal, and would cancel
@@ -216,7 +207,7 @@ function killAtExit(pid: number | null | undefined): () => void {
 
 function httpTransport(sdk: Sdk, { url, headers }: HttpServer): Opened {
   const transport = new sdk.StreamableHTTPClientTransport(url, { requestInit: { headers: { ...headers } }, fetch: cappedFetch });
-  const leave = (): Promise<void> => beforeAbort(AbortSignal.timeout(LEAVE_MS), () => transport.terminateSession()).catch(() => {});
+  const leave = (): Promise<void> => orAborted(transport.terminateSession(), AbortSignal.timeout(LEAVE_MS)).catch(() => {});
   return { transport: transport as Transport, lastWords: (problem) => problem ?? 'the connection was closed', leave };
 }
 
