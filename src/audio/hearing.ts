@@ -95,12 +95,11 @@ export class Hearing {
    * @throws ERR_AUDIO_INVALID, ERR_AUDIO_TOO_LARGE, ERR_INVALID_ARGUMENT, or signal.reason
    */
   async read(sound: AudioSource, signal?: AbortSignal): Promise<PromptImage> {
-    const { key, samples } = await readSound(sound, signal);
+    const { key, samples } = await readSound(sound);
     signal?.throwIfAborted();
     const { type, p } = this.projector;
     const { images } = this.options;
-    const known = images.known(key);
-    const chunks = known ? [] : await inSlices(type.chunks(samples, p), signal);
+    const chunks = images.known(key) ? [] : await inSlices(type.chunks(await samples(signal), p), signal);
     const runs = images.of(key, () => chunks.map((chunk) => this.newRun(chunk)));
     const ids = runs.flatMap((run) => Array.from({ length: run.nTokens }, (_, i) => run.firstId - i));
     return new PromptImage([...this.before, ...ids, ...this.after], runs);

@@ -49,18 +49,30 @@ function givenSamples(source: AudioSamples | AudioBufferLike): Sound {
 
 export interface ReadSound {
   readonly key: string;
-  /** At the encoder's rate. */
-  readonly samples: Float32Array;
+  /**
+   * The sound's samples at the encoder's rate.
+   * @throws ERR_AUDIO_INVALID, ERR_AUDIO_TOO_LARGE, or signal.reason
+   */
+  samples(signal?: AbortSignal): Promise<Float32Array>;
 }
 
-/** @throws ERR_AUDIO_INVALID, ERR_AUDIO_TOO_LARGE, ERR_INVALID_ARGUMENT, or signal.reason */
-export async function readSound(source: AudioSource, signal?: AbortSignal): Promise<ReadSound> {
-  const given = isSamples(source) || isAudioBuffer(source) ? givenSamples(source) : undefined;
-  const bytes = given ? undefined : await bytesOf(source, SOUND_SOURCE);
-  const sound = given ?? decodeSound(bytes!);
+/**
+ * Reads a source. A file is decoded by samples(), so that one that is known costs its hash alone.
+ * @throws ERR_AUDIO_INVALID, ERR_AUDIO_TOO_LARGE, ERR_INVALID_ARGUMENT
+ */
+export async function readSound(source: AudioSource): Promise<ReadSound> {
+  if (isSamples(source) || isAudioBuffer(source)) {
+    const sound = givenSamples(source);
+    const { buffer, byteOffset, byteLength } = sound.samples;
+    const key = await keyOf(new Uint8Array(buffer, byteOffset, byteLength), `sound at ${sound.rate}`);
+    return { key, samples: (signal) => atRate(sound, signal) };
+  }
+  const bytes = await bytesOf(source, SOUND_SOURCE);
+  return { key: await keyOf(bytes, 'sound'), samples: async (signal) => atRate(decodeSound(bytes), signal) };
+}
+
+async function atRate(sound: Sound, signal: AbortSignal | undefined): Promise<Float32Array> {
   if (sound.samples.length === 0) throw invalid('has no samples; expected at least one');
   checkLength(sound.samples.length);
-  const { buffer, byteOffset, byteLength } = sound.samples;
-  const key = await keyOf(bytes ?? new Uint8Array(buffer, byteOffset, byteLength), bytes ? 'sound' : `sound at ${sound.rate}`);
-  return { key, samples: await inSlices(resampled(sound, RATE), signal) };
+  return inSlices(resampled(sound, RATE), signal);
 }

@@ -5,7 +5,7 @@
 import type { Transformer } from '../../encoder/transformer.ts';
 import { gelu_erf } from '../../graph/elementwise-ops.ts';
 import { im2col } from '../../graph/image-ops.ts';
-import { cont, mul_mat } from '../../graph/ops.ts';
+import { cont } from '../../graph/ops.ts';
 import { leaf, type Tensor } from '../../graph/tensor.ts';
 import { permute, reshape } from '../../graph/views.ts';
 import type { Work } from '../../slices.ts';
@@ -47,11 +47,11 @@ function* windows(samples: Float32Array, { nMels }: AudioParams): Work<Chunk[]> 
 
 /** 3 x 3, every second place, of x [w, h, channels, pieces]: gelu_erf of [channels, w / 2, h / 2, pieces]. */
 function convolved(t: Transformer<AudioParams>, x: Tensor, name: string): Tensor {
-  const weight = t.weight(`${name}.weight`);
-  const shape = leaf(name, TYPE.f16, [3, 3, x.ne[2], weight.ne[1]]);
+  const channels = t.weight(`${name}.weight`).ne[1];
+  const shape = leaf(name, TYPE.f16, [3, 3, x.ne[2], channels]);
   const columns = im2col(shape, x, { stride: 2, padding: 1 });
   const [n, w, h, pieces] = columns.ne;
-  return reshape(gelu_erf(t.biased(mul_mat(weight, reshape(columns, [n, w * h * pieces])), name)), [weight.ne[1], w, h, pieces]);
+  return reshape(gelu_erf(t.linear(reshape(columns, [n, w * h * pieces]), name)), [channels, w, h, pieces]);
 }
 
 export const qwen3a: AudioProjectorType = {

@@ -5,7 +5,7 @@
 import { joined, type Transformer } from '../../encoder/transformer.ts';
 import { gelu_erf, swiglu } from '../../graph/elementwise-ops.ts';
 import { im2col } from '../../graph/image-ops.ts';
-import { cont, mul_mat } from '../../graph/ops.ts';
+import { cont } from '../../graph/ops.ts';
 import { leaf, type Tensor } from '../../graph/tensor.ts';
 import { permute, reshape } from '../../graph/views.ts';
 import { TYPE } from '../../type-traits.ts';
@@ -39,8 +39,7 @@ function* halfMinutes(samples: Float32Array, { nMels }: AudioParams): Work<Chunk
 function convolved(t: Ear, x: Tensor, name: string, stride: number): Tensor {
   const shape = leaf(name, TYPE.f16, [3, x.ne[1], t.p.nEmbd, 1]);
   const columns = im2col(shape, x, { is2D: false, stride, padding: 1 });
-  const y = mul_mat(t.weight(`${name}.weight`), reshape(columns, [columns.ne[0], columns.ne[1]]));
-  return gelu_erf(t.biased(y, name));
+  return gelu_erf(t.linear(reshape(columns, [columns.ne[0], columns.ne[1]]), name));
 }
 
 /** States of the layers, [n_embd, frames / 2], or pairs of them averaged. */
