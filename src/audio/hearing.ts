@@ -1,16 +1,17 @@
 /** Sounds for a model: the encoder of a projector file, and sounds as tokens of a prompt. */
 import { Encoder, isBound, planBytes, shapesOf, type EncoderGraph, type EncoderOptions, type WeightRules } from '../encoder/encoder.ts';
+import { projectorType } from '../encoder/projector-file.ts';
 import { Transformer, type WeightSource } from '../encoder/transformer.ts';
 import { QuantletError } from '../errors.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import { leaf, type Tensor } from '../graph/tensor.ts';
 import type { ModelFiles } from '../io/model-files.ts';
 import type { Platform } from '../platform.ts';
-import { firstIdOf, PromptImage, type AudioSource, type ImageRun, type ImageTokens } from '../run/image-tokens.ts';
+import { idsOfRun, PromptImage, type AudioSource, type ImageRun, type ImageTokens } from '../run/image-tokens.ts';
 import { inSlices } from '../slices.ts';
 import type { Tokenizer } from '../tokenize/tokenizer.ts';
 import { TYPE } from '../type-traits.ts';
-import { audioType, readAudioParams, type AudioParams } from './params.ts';
+import { readAudioParams, type AudioParams } from './params.ts';
 import type { AudioProjectorType, Chunk } from './projector.ts';
 import { readSound } from './read-sound.ts';
 import { audioProjectorNamed } from './registry.ts';
@@ -43,7 +44,7 @@ const graphOf = ({ p, type }: Pick<AudioProjector, 'p' | 'type'>, mels: Tensor, 
 
 /** @throws ERR_UNSUPPORTED_ARCH, ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE; errors of metadata */
 export function audioProjector(gguf: GGUF): AudioProjector {
-  const type = audioProjectorNamed(audioType(gguf));
+  const type = audioProjectorNamed(projectorType(gguf, 'audio'));
   const p = readAudioParams(gguf);
   const mels = leaf('mels', TYPE.f32, [type.mostFrames, p.nMels, 1, 1]);
   const { ne } = graphOf({ p, type }, mels, shapesOf(weightRules(gguf)));
@@ -79,8 +80,6 @@ export class Hearing {
   private readonly options: HearingOptions;
   private readonly before: readonly number[];
   private readonly after: readonly number[];
-  /** Chain of all encodings. */
-  private queue: Promise<unknown> = Promise.resolve();
 
   constructor(projector: AudioProjector, encoder: Encoder, options: HearingOptions) {
     this.projector = projector;
@@ -101,29 +100,14 @@ export class Hearing {
     const { images } = this.options;
     const chunks = images.known(key) ? [] : await inSlices(type.chunks(await samples(signal), p), signal);
     const runs = images.of(key, () => chunks.map((chunk) => this.newRun(chunk)));
-    const ids = runs.flatMap((run) => Array.from({ length: run.nTokens }, (_, i) => run.firstId - i));
+    const ids = runs.flatMap(idsOfRun);
     return new PromptImage([...this.before, ...ids, ...this.after], runs);
   }
 
-  private newRun(given: Chunk): ImageRun {
-    const nTokens = this.projector.type.tokens(given.frames, this.projector.p);
-    let chunk: Chunk | undefined = given;
-    const run: ImageRun = {
-      firstId: firstIdOf(this.options.images.next()),
-      nTokens,
-      columns: 0,
-      nPositions: nTokens,
-      causal: true,
-      rows: undefined,
-      encode: (signal, onProgress) =>
-        this.inTurn(async () => {
-          signal?.throwIfAborted();
-          run.rows ??= await this.encode(chunk!, signal, onProgress);
-          chunk = undefined;
-          return run.rows;
-        }),
-    };
-    return run;
+  private newRun(chunk: Chunk): ImageRun {
+    const nTokens = this.projector.type.tokens(chunk.frames, this.projector.p);
+    const place = { nTokens, columns: 0, nPositions: nTokens, causal: true };
+    return this.options.images.newRun(place, (signal, onProgress) => this.encode(chunk, signal, onProgress));
   }
 
   private async encode(
@@ -139,12 +123,6 @@ export class Hearing {
     };
     const rows = await this.encoder.encode(graph, mels, signal, onProgress);
     return widened(rows, projector.width, options.width);
-  }
-
-  private inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.queue.then(work);
-    this.queue = done.catch(() => {});
-    return done;
   }
 
   dispose(): Promise<void> {

@@ -1,7 +1,8 @@
 /** Metadata of a projector for sound (`clip.audio.*`), read and checked once. */
+import { projectorType } from '../encoder/projector-file.ts';
 import type { TransformerParams } from '../encoder/transformer.ts';
 import { QuantletError } from '../errors.ts';
-import { getCount, getNumber, getString } from '../gguf/metadata.ts';
+import { getCount, getNumber } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 
 export interface AudioParams extends TransformerParams {
@@ -12,13 +13,6 @@ export interface AudioParams extends TransformerParams {
 
 const PREFIX = 'clip.audio.';
 const MAX_WIDTH = 1 << 16;
-
-/** Type of a file's projector for sound. */
-export function audioType(gguf: GGUF): string {
-  const key = gguf.metadata.has('clip.projector_type') ? 'clip.projector_type' : `${PREFIX}projector_type`;
-  const type = getString(gguf, key);
-  return type === 'qwen2.5o' ? 'qwen2a' : type;
-}
 
 /** @throws ERR_MISSING_METADATA, ERR_GGUF_INVALID naming the key; ERR_UNSUPPORTED_ARCH */
 export function readAudioParams(gguf: GGUF): AudioParams {
@@ -31,7 +25,7 @@ export function readAudioParams(gguf: GGUF): AudioParams {
       `mmproj has ${nHead} heads for ${nEmbd} dimensions of sound; expected a width that the heads divide`,
     );
   return {
-    type: audioType(gguf),
+    type: projectorType(gguf, 'audio'),
     nEmbd,
     nHead,
     headDim: nEmbd / nHead,

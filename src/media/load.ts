@@ -3,6 +3,7 @@ import { readHParams } from '../arch/hparams.ts';
 import type { AudioProjector, Hearing } from '../audio/hearing.ts';
 import { deepstackLayers } from '../arch/images.ts';
 import type { Encoder } from '../encoder/encoder.ts';
+import { encodersOf } from '../encoder/projector-file.ts';
 import { QuantletError, type QuantletErrorCode } from '../errors.ts';
 import { getArchitecture } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
@@ -15,7 +16,6 @@ import type { ImageReader, ImageTokens, Modalities } from '../run/image-tokens.t
 import type { Tokenizer } from '../tokenize/tokenizer.ts';
 import { ImageEncoder } from '../vision/encoder.ts';
 import { Vision, visionProjector, type Projector } from '../vision/vision.ts';
-import { encodersOf } from './encoders-of.ts';
 import { MediaReader } from './reader.ts';
 
 /** A projector and its encoders, ready for a model. */

@@ -23,6 +23,9 @@ export interface ImageRun {
   encode(signal: AbortSignal | undefined, onProgress?: (fraction: number) => void): Promise<Float32Array>;
 }
 
+/** Size and place of a new image in sequences. */
+type ImagePlace = Pick<ImageRun, 'nTokens' | 'columns' | 'nPositions' | 'causal'>;
+
 /** Progress of reading a prompt. */
 export interface ImageProgress {
   readonly phase: 'image';
@@ -131,8 +134,11 @@ const BLOCK = 1 << 16;
 const FIRST = -2;
 
 /** The first id of the n-th image, and the reverse for any of its ids. */
-export const firstIdOf = (n: number): number => FIRST - n * BLOCK;
+const firstIdOf = (n: number): number => FIRST - n * BLOCK;
 const numberOf = (id: number): number => Math.floor((FIRST - id) / BLOCK);
+
+/** All ids of an image. */
+export const idsOfRun = ({ firstId, nTokens }: ImageRun): number[] => Array.from({ length: nTokens }, (_, i) => firstId - i);
 
 /** Most tokens of one image. */
 export const MAX_IMAGE_TOKENS = BLOCK - 1;
@@ -162,14 +168,35 @@ export class ImageTokens {
   /** Images of running generations, and how many need each. */
   private readonly held = new Map<ImageRun, number>();
   private n = 0;
+  /** Chain of all encodings. */
+  private queue: Promise<unknown> = Promise.resolve();
 
   constructor(slots: readonly { readonly tokens: readonly number[] }[]) {
     this.slots = slots;
   }
 
-  /** Number for the next image's firstIdOf(). */
-  next(): number {
-    return this.n++;
+  /**
+   * New tokens of an image. All encodings of a model run one after the other.
+   * @param encode called until it succeeds once, then dropped with what it holds, such as pixels
+   */
+  newRun(place: ImagePlace, encode: ImageRun['encode']): ImageRun {
+    let work: ImageRun['encode'] | undefined = encode;
+    const run: ImageRun = {
+      ...place,
+      firstId: firstIdOf(this.n++),
+      rows: undefined,
+      encode: (signal, onProgress) => {
+        const rows = this.queue.then(async () => {
+          signal?.throwIfAborted();
+          run.rows ??= await work!(signal, onProgress);
+          work = undefined;
+          return run.rows;
+        });
+        this.queue = rows.catch(() => {});
+        return rows;
+      },
+    };
+    return run;
   }
 
   /** True if the images of a picture are known. */

@@ -1,7 +1,8 @@
 /** Metadata of a projector file (`clip.vision.*`), read and checked once. */
+import { projectorType } from '../encoder/projector-file.ts';
 import type { TransformerParams } from '../encoder/transformer.ts';
 import { QuantletError } from '../errors.ts';
-import { getBool, getCount, getNumber, getNumbers, getString } from '../gguf/metadata.ts';
+import { getBool, getCount, getNumber, getNumbers } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 
 export interface VisionParams extends TransformerParams {
@@ -21,13 +22,6 @@ const MAX_IMAGE = 8192;
 const MAX_WIDTH = 1 << 16;
 
 const PREFIX = 'clip.vision.';
-
-/** Type of a file's projector for images. */
-export function projectorType(gguf: GGUF): string {
-  const key = gguf.metadata.has('clip.projector_type') ? 'clip.projector_type' : `${PREFIX}projector_type`;
-  const type = getString(gguf, key);
-  return type === 'qwen2.5o' ? 'qwen2.5vl_merger' : type;
-}
 
 /** @throws ERR_MISSING_METADATA, ERR_GGUF_INVALID naming the key */
 export function readVisionParams(gguf: GGUF): VisionParams {
@@ -53,7 +47,7 @@ export function readVisionParams(gguf: GGUF): VisionParams {
   const patch = count('patch_size', undefined, 1, imageSize);
   return {
     gguf,
-    type: projectorType(gguf),
+    type: projectorType(gguf, 'vision'),
     imageSize,
     patch,
     nEmbd,

@@ -1,5 +1,5 @@
 /** Projector types that run. */
-import { QuantletError, tell } from '../errors.ts';
+import { typeNamed } from '../encoder/projector-file.ts';
 import type { ProjectorType } from './projector.ts';
 import { gemma3 } from './types/gemma3.ts';
 import { gemma4v } from './types/gemma4v.ts';
@@ -31,11 +31,4 @@ const TYPES: readonly ProjectorType[] = [
 ];
 
 /** @throws ERR_UNSUPPORTED_ARCH for a type that does not run */
-export function projectorNamed(name: string): ProjectorType {
-  const type = TYPES.find(({ names }) => names.includes(name));
-  if (type) return type;
-  throw new QuantletError(
-    'ERR_UNSUPPORTED_ARCH',
-    `mmproj has a projector of type ${tell(name)}; expected one of ${TYPES.flatMap(({ names }) => names).join(', ')}`,
-  );
-}
+export const projectorNamed = (name: string): ProjectorType => typeNamed(TYPES, name, 'a projector');

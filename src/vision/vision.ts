@@ -1,12 +1,13 @@
 /** Images for a model: the encoder of a projector file, and pictures as tokens of a prompt. */
+import { projectorType } from '../encoder/projector-file.ts';
 import { QuantletError } from '../errors.ts';
 import type { GGUF } from '../gguf/types.ts';
-import { firstIdOf, MAX_IMAGE_TOKENS, PromptImage, type ImageRun, type ImageSource, type ImageTokens } from '../run/image-tokens.ts';
+import { idsOfRun, MAX_IMAGE_TOKENS, PromptImage, type ImageRun, type ImageSource, type ImageTokens } from '../run/image-tokens.ts';
 import type { Tokenizer } from '../tokenize/tokenizer.ts';
 import type { ImageEncoder } from './encoder.ts';
 import { checkedWidth, MAX_PATCHES } from './encoder.ts';
 import { checkLayout, type ImageLayout, type Size, type TokenLimits } from './layout.ts';
-import { projectorType, readVisionParams, type VisionParams } from './params.ts';
+import { readVisionParams, type VisionParams } from './params.ts';
 import type { Picture } from './picture.ts';
 import type { ProjectorType, PromptPiece } from './projector.ts';
 import { projectorNamed } from './registry.ts';
@@ -35,7 +36,7 @@ const LARGE: readonly Size[] = [
 
 /** @throws ERR_UNSUPPORTED_ARCH, ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE; errors of metadata */
 export function visionProjector(gguf: GGUF, limits: TokenLimits): Projector & { readonly width: number } {
-  const type = projectorNamed(projectorType(gguf));
+  const type = projectorNamed(projectorType(gguf, 'vision'));
   const p = readVisionParams(gguf);
   const width = checkedWidth(p, type, { gguf });
   const sizes = LARGE.flatMap(([w, h]) => type.layout(p, w, h, limits).sizes);
@@ -64,8 +65,6 @@ export class Vision {
   private readonly images: ImageTokens;
   private readonly sections: boolean;
   private readonly single = new Map<string, number>();
-  /** Chain of all encodings. */
-  private queue: Promise<unknown> = Promise.resolve();
 
   /** @param sections true if positions of the model have rows and columns (M-RoPE) */
   constructor(projector: Projector, encoder: ImageEncoder, tokenizer: Tokenizer, images: ImageTokens, sections: boolean) {
@@ -106,36 +105,15 @@ export class Vision {
     // Sizes of long and thin pictures may have more tokens than the type's limit.
     const most = causal ? MAX_IMAGE_TOKENS : Math.min(wholeTokens, MAX_IMAGE_TOKENS);
     if (nTokens > most) throw new QuantletError('ERR_IMAGE_TOO_LARGE', `the image would have ${nTokens} tokens; expected at most ${most}`);
-    let pixels: Picture | undefined = image;
-    const run: ImageRun = {
-      firstId: firstIdOf(this.images.next()),
-      nTokens,
-      columns: inRows ? columns : 0,
-      nPositions: inRows ? Math.max(columns, rows) : nTokens,
-      causal,
-      rows: undefined,
-      encode: (signal, onProgress) =>
-        this.inTurn(async () => {
-          signal?.throwIfAborted();
-          run.rows ??= await this.encoder.encode(pixels!, signal, onProgress);
-          pixels = undefined;
-          return run.rows;
-        }),
-    };
-    return run;
-  }
-
-  private inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.queue.then(work);
-    this.queue = done.catch(() => {});
-    return done;
+    const place = { nTokens, columns: inRows ? columns : 0, nPositions: inRows ? Math.max(columns, rows) : nTokens, causal };
+    return this.images.newRun(place, (signal, onProgress) => this.encoder.encode(image, signal, onProgress));
   }
 
   private idsOf(piece: PromptPiece, runs: readonly ImageRun[]): number[] {
     if ('text' in piece) return this.tokenizer.encode(piece.text, { addSpecial: false, parseSpecial: true });
     if ('token' in piece) return [this.tokenOf(piece.token)];
     const run = runs.at(piece.image);
-    return run ? Array.from({ length: run.nTokens }, (_, i) => run.firstId - i) : [];
+    return run ? idsOfRun(run) : [];
   }
 
   /** The first token with this text. */
