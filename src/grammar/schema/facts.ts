@@ -4,7 +4,7 @@
  */
 import { compareDecimals, writtenJson, type Decimal } from '../exact-number.ts';
 import { jsonKey, type JsonSchema } from '../schema.ts';
-import { ANY_NUMBER, type NumberFacts } from './numbers.ts';
+import { ANY_NUMBER, type NumberFacts } from './number-facts.ts';
 import type { Regex } from './regex.ts';
 
 /** Kinds of values, as bits. */

@@ -7,7 +7,7 @@ import { schemaError } from '../schema-error.ts';
 import { arrayShape, type ArrayShape } from './array-shape.ts';
 import { Expander, keyOfAll } from './expand.ts';
 import { ALL_KINDS, ANYTHING, KIND, type Facts, type ObjectFacts, type Part, type StringFact } from './facts.ts';
-import { ANY_NUMBER, type NumberFacts } from './numbers.ts';
+import { ANY_NUMBER, type NumberFacts } from './number-facts.ts';
 import { objectShape, type ObjectShape } from './object-shape.ts';
 import type { Regex } from './regex.ts';
 import { Relaxations, Unheld, type Strictness } from './relaxed.ts';

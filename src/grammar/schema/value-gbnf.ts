@@ -4,7 +4,7 @@ import { gbnfText } from '../gbnf-text.ts';
 import { NO_VALUE, schemaError } from '../schema-error.ts';
 import { writeArray } from './array-gbnf.ts';
 import { ALL_KINDS, KIND } from './facts.ts';
-import { ANY_NUMBER } from './numbers.ts';
+import { ANY_NUMBER } from './number-facts.ts';
 import { writeObject, type PartWriter } from './object-gbnf.ts';
 import type { ObjectShape, OtherValues } from './object-shape.ts';
 import { RegexGbnf } from './regex-gbnf.ts';
